@@ -1,0 +1,149 @@
+"""The native path: finds the compiled module, chooses tiles, allocates, enqueues the kernels."""
+
+import functools
+import importlib.util
+import math
+import os
+import platform
+from importlib.machinery import PathFinder
+from pathlib import Path
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+from ragged_attention.checks import HEAD_DIM
+
+MODULE = "ragged_attention._native"
+TILES = ("sm86", "sm90")  # rows of the kernels' tile table
+TILES_VARIABLE = "RAGGED_ATTENTION_TILES"
+
+_ALIGNMENT = 16  # bytes; the kernels copy 16 at a time
+_SQRT_HEAD_DIM = math.sqrt(HEAD_DIM)
+_DTYPE_NAMES = {torch.float16: "float16", torch.bfloat16: "bfloat16"}
+
+
+@functools.cache
+def load() -> ModuleType | None:
+    """The compiled module: installed with the package, or a file beside it; None if there is none.
+
+    Raises ImportError, with its cause, where a module is there and does not load.
+    """
+    spec = importlib.util.find_spec(MODULE) or PathFinder.find_spec(MODULE, [str(_beside())])
+    if spec is None or spec.loader is None:
+        return None
+    try:
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"{MODULE}: {spec.origin} does not load ({error}); "
+            f"needed is a module built for Python {platform.python_version()} on this machine"
+        ) from error
+    return module
+
+
+def why_missing() -> str:
+    """One clause for a message: what was looked for, and what was found in its place."""
+    package = Path(__file__).parent
+    others = sorted(f for d in (package, _beside()) for f in d.glob("_native.*.so"))
+    found = f"only {', '.join(f.name for f in others)}" if others else "none"
+    return f"{MODULE}: {found} for Python {platform.python_version()}"
+
+
+def build_info() -> dict[str, object]:
+    """What the module was built from and what runs it.
+
+    Keys: backend ('native' where CUDA tensors take the compiled kernels, else 'portable'), torch
+    and python (versions), and of the module, None where there is none: compiler, architectures,
+    cutlass, commit, sm (compiled capabilities), python_module (Python version tag).
+    Raises ImportError as `load` does.
+    """
+    of_module = dict.fromkeys(
+        ("compiler", "architectures", "cutlass", "commit", "sm", "python_module")
+    )
+    module = load()
+    if module is not None:
+        of_module |= module.build_info()
+    return {
+        "backend": "portable" if module is None else "native",
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        **of_module,
+    }
+
+
+def full_vjp(
+    module: ModuleType,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    cu_q: Tensor,
+    cu_k: Tensor,
+    alibi_slopes: Tensor | None,
+    dout: Tensor,
+    softcap: float,
+    scale_multiplier: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """(out, dq, dk, dv) from the compiled kernels, on the current stream of q's device.
+
+    Shapes as in `reference.full_vjp`; CUDA tensors, arguments checked. Waits for nothing.
+    Raises ValueError for an unknown tile row in RAGGED_ATTENTION_TILES, RuntimeError where the
+    module holds no kernel for the card or a launch fails.
+    """
+    device, dtype, q_shape, k_shape = q.device, q.dtype, q.shape, k.shape
+    total_q, heads, _ = q_shape
+    total_k, batch = k_shape[0], cu_q.shape[0] - 1
+    tiles = _tiles(module, os.environ.get(TILES_VARIABLE), device.index)
+
+    q, q_strides = _copyable(q)
+    k, k_strides = _copyable(k)
+    v, v_strides = _copyable(v)
+    dout, dout_strides = _copyable(dout)
+    cu_q, cu_k = cu_q.contiguous(), cu_k.contiguous()
+    slopes, slope_strides = 0, (0, 0)
+    if alibi_slopes is not None:
+        slopes, slope_strides = alibi_slopes.data_ptr(), alibi_slopes.stride()
+
+    out = torch.empty(q_shape, dtype=dtype, device=device)
+    dq = torch.empty(q_shape, dtype=dtype, device=device)
+    dk = torch.empty(k_shape, dtype=dtype, device=device)
+    dv = torch.empty(k_shape, dtype=dtype, device=device)
+    workspace_bytes = module.workspace_bytes(total_q, total_k, batch, heads, tiles, device.index)
+    workspace = torch.empty(workspace_bytes, dtype=torch.uint8, device=device)
+
+    # By position, in the order of the module's docstring: by name costs 2 us more.
+    module.full_vjp(
+        *(q.data_ptr(), k.data_ptr(), v.data_ptr(), dout.data_ptr()),
+        *(cu_q.data_ptr(), cu_k.data_ptr(), slopes),
+        *(out.data_ptr(), dq.data_ptr(), dk.data_ptr(), dv.data_ptr(), workspace.data_ptr()),
+        *(q_strides, k_strides, v_strides, dout_strides, slope_strides),
+        *(total_q, total_k, batch, heads, softcap, scale_multiplier / _SQRT_HEAD_DIM),
+        *(_DTYPE_NAMES[dtype], tiles, device.index),
+        torch.cuda.current_stream(device).cuda_stream,
+    )
+    return out, dq, dk, dv
+
+
+def _beside() -> Path:
+    return Path(__file__).parent.parent
+
+
+@functools.cache
+def _tiles(module: ModuleType, wanted: str | None, device: int) -> str:
+    if not wanted:
+        return module.choose_tiles(device)
+    if wanted not in TILES:
+        raise ValueError(f"{TILES_VARIABLE}: {wanted}; needed is {' or '.join(TILES)}, or unset")
+    module.check_tiles(wanted, device)
+    return wanted
+
+
+def _copyable(x: Tensor) -> tuple[Tensor, tuple[int, int]]:
+    """x, or a dense copy where 16-byte copies cannot read it; with its (token, head) strides."""
+    token, head, feature = x.stride()
+    row_bytes = (token | head) * x.element_size()
+    if feature != 1 or row_bytes % _ALIGNMENT or x.data_ptr() % _ALIGNMENT:
+        x = x.detach().clone(memory_format=torch.contiguous_format)
+        token, head, _ = x.stride()
+    return x, (token, head)
