@@ -65,8 +65,7 @@ def _first_with(name: str, folders: list[str], nvcc: Path) -> Path:
         if (Path(folder) / name).is_file():
             return Path(folder).resolve()
     raise ToolkitError(
-        f"nvcc: {nvcc} has no {name} in {', '.join(folders)}; "
-        "set CUDA_HOME to a complete toolkit, or set RAGGED_ATTENTION_CUDA=packages"
+        f"nvcc: {nvcc} has no {name} in {', '.join(folders)}; set CUDA_HOME to a complete toolkit"
     )
 
 
@@ -84,7 +83,7 @@ def inspect_nvcc(nvcc: Path, origin: str) -> Toolkit:
         oldest = ".".join(map(str, OLDEST_NVCC))
         raise ToolkitError(
             f"nvcc: {nvcc} is {version}; {oldest} or newer is needed: set CUDA_HOME to such a "
-            "toolkit, or set RAGGED_ATTENTION_CUDA=packages"
+            f"toolkit, or run {install_command()}"
         )
     # nvcc names its own folders, whether it is a toolkit's, a distribution's or a package's.
     folders = _run([str(nvcc), "--dryrun", "-x", "cu", os.devnull])
@@ -156,21 +155,30 @@ def find_toolkit(
     """Finds the CUDA toolkit to build with.
 
     Args:
-        source: "machine", "packages", or "auto" (the machine's where there is one).
+        source: "machine", "packages", or "auto" (the machine's where it has a usable one).
         compiler: path of an nvcc that the user asked for; wins over everything else.
         environ: environment to read.
 
     Raises:
-        ToolkitError: there is none, or the first one found cannot be used.
+        ToolkitError: there is none that can be used.
     """
     if source not in SOURCES:
         raise ToolkitError(f"RAGGED_ATTENTION_CUDA: {source}; one of {', '.join(SOURCES)}")
     if compiler:
         return inspect_nvcc(Path(compiler), "CMAKE_CUDA_COMPILER")
-    if source != "packages" and (found := _machine_nvcc(environ)):
-        return inspect_nvcc(*found)
+    unusable: ToolkitError | None = None
+    if source != "packages":
+        try:
+            if found := _machine_nvcc(environ):
+                return inspect_nvcc(*found)
+        except ToolkitError as error:
+            if source == "machine":
+                raise
+            unusable = error
     if source != "machine" and (nvcc := _packaged_nvcc()):
         return inspect_nvcc(nvcc, "packages")
+    if unusable:
+        raise unusable
     oldest = ".".join(map(str, OLDEST_NVCC))
     places = "CUDA_HOME, CUDA_PATH, PATH, " + str(DEFAULT_ROOT)
     looked = {

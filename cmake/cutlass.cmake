@@ -20,6 +20,9 @@ if(NOT ragged_attention_cutlass_include)
     "${Python_EXECUTABLE} -m pip install nvidia-cutlass")
 endif()
 
+string(REGEX REPLACE "/$" "" ragged_attention_cutlass_include
+  "${ragged_attention_cutlass_include}")
+
 set(version_parts "")
 foreach(part MAJOR MINOR PATCH)
   file(STRINGS "${ragged_attention_cutlass_include}/cutlass/version.h" line
