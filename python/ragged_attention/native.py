@@ -91,9 +91,9 @@ def full_vjp(
     Raises ValueError for an unknown tile row in RAGGED_ATTENTION_TILES, RuntimeError where the
     module holds no kernel for the card or a launch fails.
     """
-    device, dtype, q_shape, k_shape = q.device, q.dtype, q.shape, k.shape
-    total_q, heads, _ = q_shape
-    total_k, batch = k_shape[0], cu_q.shape[0] - 1
+    device = q.device
+    total_q, heads, _ = q.shape
+    total_k, batch = k.shape[0], cu_q.shape[0] - 1
     tiles = _tiles(module, os.environ.get(TILES_VARIABLE), device.index)
 
     q, q_strides = _copyable(q)
@@ -105,10 +105,7 @@ def full_vjp(
     if alibi_slopes is not None:
         slopes, slope_strides = alibi_slopes.data_ptr(), alibi_slopes.stride()
 
-    out = torch.empty(q_shape, dtype=dtype, device=device)
-    dq = torch.empty(q_shape, dtype=dtype, device=device)
-    dk = torch.empty(k_shape, dtype=dtype, device=device)
-    dv = torch.empty(k_shape, dtype=dtype, device=device)
+    out, dq, dk, dv = dense_like(q), dense_like(q), dense_like(k), dense_like(v)
     workspace_bytes = module.workspace_bytes(total_q, total_k, batch, heads, tiles, device.index)
     workspace = torch.empty(workspace_bytes, dtype=torch.uint8, device=device)
 
@@ -119,10 +116,15 @@ def full_vjp(
         *(out.data_ptr(), dq.data_ptr(), dk.data_ptr(), dv.data_ptr(), workspace.data_ptr()),
         *(q_strides, k_strides, v_strides, dout_strides, slope_strides),
         *(total_q, total_k, batch, heads, softcap, scale_multiplier / _SQRT_HEAD_DIM),
-        *(_DTYPE_NAMES[dtype], tiles, device.index),
+        *(_DTYPE_NAMES[q.dtype], tiles, device.index),
         torch.cuda.current_stream(device).cuda_stream,
     )
     return out, dq, dk, dv
+
+
+def dense_like(x: Tensor) -> Tensor:
+    """An uninitialised tensor of x's shape, dtype and device, dense whatever the layout of x."""
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
 def _beside() -> Path:

@@ -75,7 +75,7 @@ def attention_varlen_feature_full_vjp(
     )  # fmt: skip
     device = q.device.type
     if device == "meta" or isinstance(q, FakeTensor):
-        return tuple(x.new_empty(x.shape) for x in (q, q, k, k))
+        return tuple(native.dense_like(x) for x in (q, q, k, v))
     if validate or device == "cpu":
         check_lengths(q, k, cu_q, cu_k)
     numbers = float(softcap), float(scale_multiplier)

@@ -46,8 +46,8 @@ def full_vjp(
             slopes = None if alibi_slopes is None else alibi_slopes[b]
             dk[keys, 0], dv[keys, 0] = _sequence_vjp(
                 q[rows],
-                k[keys, 0].float(),
-                v[keys, 0].float(),
+                _float(k[keys, 0]),
+                _float(v[keys, 0]),
                 slopes,
                 dout[rows],
                 softcap,
@@ -59,7 +59,11 @@ def full_vjp(
 
 
 def _zeros_like(x: Tensor) -> Tensor:
-    return torch.zeros(x.shape, dtype=x.dtype, device=x.device)
+    return torch.zeros_like(x, memory_format=torch.contiguous_format)
+
+
+def _float(x: Tensor) -> Tensor:
+    return x.to(torch.float32, memory_format=torch.contiguous_format)
 
 
 def _spans(offsets: Tensor, rows: int) -> list[slice]:
@@ -88,8 +92,8 @@ def _sequence_vjp(
 
     for start in range(0, queries, step):
         block = slice(start, min(start + step, queries))
-        qb = q[block].float().reshape(-1, head_dim)  # (rows, D)
-        dob = dout[block].float().reshape(-1, head_dim)  # (rows, D)
+        qb = _float(q[block]).view(-1, head_dim)  # (rows, D)
+        dob = _float(dout[block]).view(-1, head_dim)  # (rows, D)
         x, s, p = buffers[:, : len(qb)]  # (rows, keys) each
 
         # x becomes t = tanh(x / softcap), where there is a cap
