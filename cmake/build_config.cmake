@@ -1,11 +1,11 @@
 # Generates ragged_attention_build_config.h. It is written again when a source of the library
 # changes or HEAD moves, so only the one file that includes it follows the commit.
 
-set(RAGGED_ATTENTION_COMMIT "" CACHE STRING "Commit to record where the sources are no checkout")
+set(RAGGED_ATTENTION_COMMIT "" CACHE STRING "Commit to record instead of what git says")
 
 set(git_files "")
 find_package(Git QUIET)
-if(Git_FOUND)
+if(Git_FOUND AND NOT RAGGED_ATTENTION_COMMIT)
   execute_process(
     COMMAND "${GIT_EXECUTABLE}" rev-parse --path-format=absolute --git-path logs/HEAD
     WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"

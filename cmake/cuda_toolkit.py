@@ -106,7 +106,9 @@ def _machine_nvcc(environ: Mapping[str, str]) -> tuple[Path, str] | None:
         if root := environ.get(name):
             nvcc = Path(root) / "bin" / "nvcc"
             if not nvcc.is_file():
-                raise ToolkitError(f"{name}: {root} has no bin/nvcc; set it to a toolkit, or unset")
+                raise ToolkitError(
+                    f"{name}: {root} has no bin/nvcc; set it to a toolkit, or unset it"
+                )
             return nvcc, name
     if on_path := shutil.which("nvcc", path=environ.get("PATH", "")):
         return Path(on_path), "PATH"

@@ -10,6 +10,7 @@ import argparse
 import importlib
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import cuda_toolkit
 
 OLDEST_PYTHON = (3, 10)
 PROJECT_FILE = Path(__file__).resolve().parent.parent / "pyproject.toml"
-BUILD_TOOLS = ["cmake>=3.24", "ninja"]
+PROGRAMS = ["cmake>=3.24", "ninja", "ruff", "clang-format"]
 
 
 class SetupError(Exception):
@@ -34,12 +35,12 @@ def run_quietly(command: list[str], problem: str) -> None:
         raise SetupError(f"{problem} ({lines[-1].strip()})")
 
 
-def install(packages: list[str], otherwise: str) -> None:
+def install(packages: list[str], otherwise: str, *options: str) -> None:
     """Installs packages into this Python; `otherwise` ends the message where pip cannot."""
     shown = ", ".join(packages)
     print(f"installing {shown}", flush=True)
     run_quietly(
-        [sys.executable, "-m", "pip", "install", "--quiet", *packages],
+        [sys.executable, "-m", "pip", "install", "--quiet", *options, *packages],
         f"pip: cannot install {shown}; {otherwise}",
     )
 
@@ -61,7 +62,12 @@ def install_all(torch: str, cuda: str) -> None:
     """Installs everything into this Python, which is the environment's."""
     if importlib.util.find_spec("torch") is None:
         install([torch], "set TORCH to a release that your package index has")
-    install([*project_requirements(), *BUILD_TOOLS], "a network or a package index is needed")
+    install(project_requirements(), "a network or a package index is needed")
+    # A package seen through the shared PyTorch's folder would leave no program in this one.
+    here = Path(sys.executable).parent
+    missing = [p for p in PROGRAMS if not (here / re.match(r"[\w-]+", p)[0]).exists()]
+    if missing:
+        install(missing, "a network or a package index is needed", "--ignore-installed")
     try:
         toolkit = cuda_toolkit.find_toolkit("machine" if cuda == "auto" else cuda)
     except cuda_toolkit.ToolkitError as error:
@@ -85,11 +91,15 @@ def create(folder: Path) -> Path:
         raise SetupError(f"CXX: {compiler} is not on PATH; install g++, or set CXX to a compiler")
     python = folder / "bin" / "python"
     if not python.exists():
-        shared = ["--system-site-packages"] if importlib.util.find_spec("torch") else []
         run_quietly(
-            [sys.executable, "-m", "venv", *shared, str(folder)],
+            [sys.executable, "-m", "venv", str(folder)],
             f"venv: {sys.executable} cannot make {folder}; install its venv module (python3-venv)",
         )
+        if torch := importlib.util.find_spec("torch"):
+            # --system-site-packages would miss a PyTorch that lives in a virtual environment.
+            shared = Path(torch.origin).parent.parent
+            (site_packages,) = folder.glob("lib/python*/site-packages")
+            (site_packages / "shared_torch.pth").write_text(f"{shared}\n")
     return python
 
 
