@@ -15,8 +15,6 @@ if(Git_FOUND AND NOT RAGGED_ATTENTION_COMMIT)
   endif()
 endif()
 
-string(REGEX MATCHALL "[0-9]+" sm_numbers "${CMAKE_CUDA_ARCHITECTURES}")
-list(JOIN sm_numbers ", " sm_numbers)
 string(REPLACE ";" "$<SEMICOLON>" architectures "${CMAKE_CUDA_ARCHITECTURES}")
 set(build_config_dir "${PROJECT_BINARY_DIR}/generated")
 set(build_config "${build_config_dir}/ragged_attention_build_config.h")
@@ -26,7 +24,6 @@ set(build_config_command "${CMAKE_COMMAND}"
   "-Dcommit=${RAGGED_ATTENTION_COMMIT}"
   "-Dcompiler=nvcc ${CMAKE_CUDA_COMPILER_VERSION}"
   "-Darchitectures=${architectures}"
-  "-Dsm_numbers=${sm_numbers}"
   "-Dcutlass_version=${cutlass_version}"
   "-Doutput=${build_config}"
   -P "${CMAKE_CURRENT_LIST_DIR}/write_build_config.cmake")

@@ -38,8 +38,8 @@ if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES "${default_architectures}" CACHE STRING "GPU architectures")
 endif()
 foreach(architecture IN LISTS CMAKE_CUDA_ARCHITECTURES)
-  if(NOT architecture MATCHES "^([0-9]+)a?(-real|-virtual)?$" OR CMAKE_MATCH_1 LESS 80)
-    message(FATAL_ERROR "CMAKE_CUDA_ARCHITECTURES: ${architecture}; numbers from 80 are needed, "
+  if(NOT architecture MATCHES "^([0-9]+)a?(-real|-virtual)?$" OR CMAKE_MATCH_1 LESS 86)
+    message(FATAL_ERROR "CMAKE_CUDA_ARCHITECTURES: ${architecture}; numbers from 86 are needed, "
       "such as 86;90")
   endif()
 endforeach()

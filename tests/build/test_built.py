@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import COMMIT, ENVIRONMENT, HERE, ROOT, Build, ask, build_info, configure, run
+from building import COMMIT, ENVIRONMENT, HERE, ROOT, Build, ask, build_info, configure, run
 from cuda_toolkit import Toolkit
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import ragged_attention
-from conftest import ROOT
+from building import ROOT
 
 FRAMEWORKS = r"torch/|ATen/|c10/|pybind11/|Python\.h|nanobind/"
 

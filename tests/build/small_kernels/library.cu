@@ -29,9 +29,12 @@ Device query_device(int index) {
   cudaDeviceProp card;
   cudaError_t const status = cudaGetDeviceProperties(&card, index);
   if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
-  return {card.name,  index,
-          card.major, card.minor,
-          card.multiProcessorCount, static_cast<int>(card.sharedMemPerBlockOptin)};
+  return {card.name,
+          index,
+          card.major,
+          card.minor,
+          card.multiProcessorCount,
+          static_cast<int>(card.sharedMemPerBlockOptin)};
 }
 
 Tiles choose_tiles(Device const&) { return Tiles::kSm86; }
