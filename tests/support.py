@@ -65,11 +65,13 @@ def make_problem(
     for name, shape in shapes.items():
         values = torch.randn(shape, generator=generator, dtype=dtype, device=device)
         features[name] = strided_copy(values, *_STEPS[name]) if strided else values
-    return {
+    dout = features.pop("dout")
+    return {  # in the order of the operator's arguments
         **features,
         "cu_q": offsets([n for n, _ in lengths], device),
         "cu_k": offsets([n for _, n in lengths], device),
         "alibi_slopes": _slopes(len(lengths), heads, slope_sign, generator),
+        "dout": dout,
         "causal": False,
         "window_left": -1,
         "window_right": -1,
