@@ -1,0 +1,184 @@
+// The two products of a warp: over features (S, dP) and over tokens (O, dQ, dK, dV).
+#pragma once
+
+#include <cutlass/numeric_conversion.h>
+
+#include <cute/tensor.hpp>
+
+#include "shared_tile.h"
+
+namespace ragged_attention {
+
+// How often each tensor-core instruction is issued; more than once only in a timing build, where it
+// stands in for a card whose tensor cores are slower. Results are then wrong.
+#ifndef RAGGED_ATTENTION_MMA_REPEAT
+#define RAGGED_ATTENTION_MMA_REPEAT 1
+#endif
+
+template <class Element>
+using MmaOp = std::conditional_t<std::is_same_v<Element, half_t>, SM80_16x8x16_F32F16F16F32_TN,
+                                 SM80_16x8x16_F32BF16BF16F32_TN>;
+
+// One warp; fragments are ((2,2,2),M,K), ((2,2),N,K), ((2,2),M,N) for A, B, C.
+template <class Element>
+using WarpMma = TiledMMA<MMA_Atom<MmaOp<Element>>, Layout<Shape<_1, _1, _1>>>;
+
+constexpr int kFeatureSteps = kHeadDim / 16;  // MMA steps of 16 along the features
+constexpr int kFeatureTiles = kHeadDim / 8;   // MMA tiles of 8 along the features
+
+template <class Element, int kM, int kN>
+CUTE_DEVICE auto make_accumulator() {
+  return partition_fragment_C(WarpMma<Element>{}, Shape<Int<kM>, Int<kN>>{});  // ((2,2),M/16,N/8)
+}
+
+template <class Element, class A, class B, class C>
+CUTE_DEVICE void multiply_add(A const& tCrA, B const& tCrB, C&& tCrC) {
+  CUTE_UNROLL
+  for (int repeat = 0; repeat < RAGGED_ATTENTION_MMA_REPEAT; ++repeat) {
+    gemm(WarpMma<Element>{}, tCrA, tCrB, tCrC);
+  }
+}
+
+// A warp's own rows, the A operand of products over features: kept in registers ...
+template <class Element, int kStrips, int kRows>
+struct RegisterOperand {
+  decltype(make_tensor<Element>(Shape<Shape<_2, _2, _2>, Int<kStrips>, Int<kFeatureSteps>>{})) rA;
+
+  CUTE_DEVICE explicit RegisterOperand(FragmentSource<Element, kRows, Order::kRowsFirst> const& source) {
+    CUTE_UNROLL
+    for (int step = 0; step < kFeatureSteps; ++step) {
+      CUTE_UNROLL
+      for (int m = 0; m < kStrips; ++m) load_fragment<SM75_U32x4_LDSM_N>(source.at(m, step), rA(_, m, step));
+    }
+  }
+  CUTE_DEVICE auto operator()(int step) const { return rA(_, _, step); }  // ((2,2,2),M)
+};
+
+// ... or read from shared memory again for every step.
+template <class Element, int kStrips, int kRows>
+struct SharedOperand {
+  FragmentSource<Element, kRows, Order::kRowsFirst> source;
+
+  CUTE_DEVICE explicit SharedOperand(FragmentSource<Element, kRows, Order::kRowsFirst> const& source)
+      : source(source) {}
+  CUTE_DEVICE auto operator()(int step) const {
+    Tensor rA = make_tensor<Element>(Shape<Shape<_2, _2, _2>, Int<kStrips>>{});  // ((2,2,2),M)
+    CUTE_UNROLL
+    for (int m = 0; m < kStrips; ++m) load_fragment<SM75_U32x4_LDSM_N>(source.at(m, step), rA(_, m));
+    return rA;
+  }
+};
+
+template <class Element, int kStrips, int kRows>
+using WarpOperand = std::conditional_t<kStrips == 1, RegisterOperand<Element, kStrips, kRows>,
+                                       SharedOperand<Element, kStrips, kRows>>;
+
+struct Nothing {
+  CUTE_DEVICE void operator()(int) const {}
+};
+
+// C (M,N) += A (M,160) B (N,160)^T. `between(i)` runs after fragment i of kFeatureSteps * N / 16, so
+// that scalar work fills the gaps between tensor instructions.
+template <class Element, class Engine, class L, class A, int kRows, class Between = Nothing>
+CUTE_DEVICE void multiply_over_features(Tensor<Engine, L>& tCrC, A const& a,
+                                        FragmentSource<Element, kRows, Order::kChunksFirst> const& b,
+                                        Between between = {}) {
+  constexpr int kPairs = size<2>(L{}) / 2;  // pairs of 8-wide tiles, one ldmatrix each
+  CUTE_UNROLL
+  for (int step = 0; step < kFeatureSteps; ++step) {
+    auto const tCrA = a(step);  // ((2,2,2),M)
+    CUTE_UNROLL
+    for (int n = 0; n < kPairs; ++n) {
+      Tensor tCrB = make_tensor<Element>(Shape<Shape<_2, _2>, _2>{});  // ((2,2),N)
+      load_fragment<SM75_U32x4_LDSM_N>(b.at(n, step), tCrB);
+      CUTE_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        CUTE_UNROLL
+        for (int m = 0; m < size<1>(L{}); ++m) {
+          multiply_add<Element>(tCrA(_, m), tCrB(_, half), tCrC(_, m, 2 * n + half));
+        }
+      }
+      between(step * kPairs + n);
+    }
+  }
+}
+
+// C (M,160) += A (M,K) B (K,160), K tokens of the tile b; A as accumulators left it, packed to 16 bits.
+template <class Element, class EngineC, class LC, class EngineA, class LA, int kRows,
+          class Between = Nothing>
+CUTE_DEVICE void multiply_over_tokens(Tensor<EngineC, LC>& tCrC, Tensor<EngineA, LA> const& tCrA,
+                                      FragmentSource<Element, kRows, Order::kRowsFirst> const& b,
+                                      Between between = {}) {
+  CUTE_UNROLL
+  for (int k = 0; k < size<2>(LA{}); ++k) {
+    CUTE_UNROLL
+    for (int d = 0; d < kFeatureSteps; ++d) {
+      Tensor tCrB = make_tensor<Element>(Shape<Shape<_2, _2>, _2>{});  // ((2,2),N)
+      load_fragment<SM75_U16x8_LDSM_T>(b.at(k, d), tCrB);
+      CUTE_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        CUTE_UNROLL
+        for (int m = 0; m < size<1>(LC{}); ++m) {
+          multiply_add<Element>(tCrA(_, m, k), tCrB(_, half), tCrC(_, m, 2 * d + half));
+        }
+      }
+      between(k * kFeatureSteps + d);
+    }
+  }
+}
+
+// Two fp32 to a register of two 16-bit values, rounded to nearest even.
+template <class Element>
+CUTE_DEVICE uint32_t pack(float low, float high) {
+  cutlass::Array<float, 2> const pair{low, high};
+  auto const rounded = cutlass::NumericArrayConverter<Element, float, 2>::convert(pair);
+  return reinterpret_cast<uint32_t const&>(rounded);
+}
+
+template <class Element>
+CUTE_DEVICE float2 unpack(uint32_t pair) {
+  auto const& wide = cutlass::NumericArrayConverter<float, Element, 2>::convert(
+      reinterpret_cast<cutlass::Array<Element, 2> const&>(pair));
+  return {wide[0], wide[1]};
+}
+
+// Accumulators ((2,2),M,N), rounded to 16 bits, as an A operand ((2,2,2),M,N/2): what a thread holds
+// of C is what it needs of A.
+template <class Element, class Engine, class L>
+CUTE_DEVICE auto pack_operand(Tensor<Engine, L> const& tCrC) {
+  constexpr int kM = size<1>(L{}), kN = size<2>(L{});
+  Tensor tCrA = make_tensor<Element>(Shape<Shape<_2, _2, _2>, Int<kM>, Int<kN / 2>>{});
+  Tensor pairs = recast<uint32_t>(tCrA);  // ((1,2,2),M,N/2)
+  CUTE_UNROLL
+  for (int n = 0; n < kN; ++n) {
+    CUTE_UNROLL
+    for (int m = 0; m < kM; ++m) {
+      CUTE_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        pairs(make_coord(0, half, n % 2), m, n / 2) = pack<Element>(
+            tCrC(make_coord(0, half), m, n), tCrC(make_coord(1, half), m, n));
+      }
+    }
+  }
+  return tCrA;
+}
+
+// C *= D, where D is 16-bit: an A operand as pack_operand left it.
+template <class Element, class EngineC, class LC, class EngineA, class LA>
+CUTE_DEVICE void scale_by_operand(Tensor<EngineC, LC>& tCrC, Tensor<EngineA, LA> const& tCrA) {
+  Tensor pairs = recast<uint32_t const>(tCrA);  // ((1,2,2),M,N/2)
+  CUTE_UNROLL
+  for (int n = 0; n < size<2>(LC{}); ++n) {
+    CUTE_UNROLL
+    for (int m = 0; m < size<1>(LC{}); ++m) {
+      CUTE_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        float2 const factor = unpack<Element>(pairs(make_coord(0, half, n % 2), m, n / 2));
+        tCrC(make_coord(0, half), m, n) *= factor.x;
+        tCrC(make_coord(1, half), m, n) *= factor.y;
+      }
+    }
+  }
+}
+
+}  // namespace ragged_attention

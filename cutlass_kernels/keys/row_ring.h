@@ -1,0 +1,104 @@
+// The stream of q and dout tiles, with what their rows bring to the scores, past a CTA's keys.
+#pragma once
+
+#include "../params.h"
+#include "key_traits.h"
+
+namespace ragged_attention {
+
+template <class T>
+struct RowRing {
+  using Element = typename T::Element;
+  static constexpr int kStageBytes = sizeof(typename T::Stage);
+
+  typename T::SharedStorage& shared;
+  KernelParams const& params;
+  Tile const& tile;
+  int const end;         // row after the last
+  int const copier;      // index among the copying threads
+  int next_row;          // this thread's row of the next tile to copy
+  RowCursor cursor;      // the same as token and head
+  RingPosition<T::kStages> position;
+
+  CUTE_DEVICE RowRing(typename T::SharedStorage& shared, KernelParams const& params,
+                      Tile const& tile, int begin, int end, int copier)
+      : shared(shared),
+        params(params),
+        tile(tile),
+        end(end),
+        copier(copier),
+        next_row(begin + copier / 4),
+        cursor(next_row, params.problem.heads) {}
+
+  // One thread of the CTA; a CTA barrier has to follow.
+  CUTE_DEVICE static void init_barriers(typename T::SharedStorage& shared) {
+    for (int stage = 0; stage < T::kStages; ++stage) {
+      // one arrival by each thread's copies, one more where a thread stores what it computed
+      mbarrier_init(&shared.full[stage], T::kCopyThreads + T::kBlockM);
+      mbarrier_init(&shared.empty[stage], T::kWarps);
+    }
+  }
+
+  CUTE_DEVICE bool copies() const { return 0 <= copier && copier < T::kCopyThreads; }
+
+  CUTE_DEVICE void copy_next(int stage_index) {
+    Problem const& p = params.problem;
+    auto& stage = shared.tiles.stages[stage_index];
+    int const row = copier / 4, chunk = copier % 4;
+    bool const valid = next_row < end;
+    int64_t const token = tile.q_begin + (valid ? cursor.token : 0);
+    int const head = valid ? cursor.head : 0;
+    auto source = [&](View const& view) {
+      return static_cast<Element const*>(view.data) + token * view.token_stride +
+             head * view.head_stride + chunk * 8;
+    };
+    copy_row_async<T::kBlockM>(source(p.q), chunk_address<T::kBlockM>(stage.q, row, chunk), valid);
+    copy_row_async<T::kBlockM>(source(p.dout), chunk_address<T::kBlockM>(stage.dout, row, chunk),
+                               valid);
+    if (chunk == 0) {
+      using CopyFloat = SM80_CP_ASYNC_CACHEALWAYS<float>;
+      if (valid) {
+        int64_t const packed = tile.q_begin * p.heads + next_row;
+        CopyFloat::copy(params.neg_lse[packed], stage.neg_lse[row]);
+        CopyFloat::copy(params.neg_delta[packed], stage.neg_delta[row]);
+      } else {
+        stage.neg_lse[row] = -INFINITY;  // exp2(-inf) = 0: a row that is not there weighs nothing
+        stage.neg_delta[row] = 0.0f;
+      }
+      stage.neg_slope[row] = shared.neg_slopes[head];
+      stage.position[row] = static_cast<float>(cursor.token + tile.shift());
+      mbarrier_arrive(&shared.full[stage_index]);
+    }
+    mbarrier_arrive_when_copied(&shared.full[stage_index]);
+    next_row += T::kBlockM;
+    cursor.advance(T::kBlockM, p.heads);
+  }
+
+  CUTE_DEVICE bool more() const { return next_row - copier / 4 < end; }
+
+  // All stages but one, which stays free for the slowest warp.
+  CUTE_DEVICE void fill() {
+    if (!copies()) return;
+    for (int stage = 0; stage < T::kStages - 1 && more(); ++stage) copy_next(stage);
+  }
+
+  // Waits for the next tile.
+  CUTE_DEVICE int acquire() const {
+    mbarrier_wait(&shared.full[position.stage], position.parity);
+    return position.stage;
+  }
+
+  // This warp has read the tile; the copying warps refill the stage that all have left, or soon will.
+  CUTE_DEVICE void release() {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(&shared.empty[position.stage]);
+    if (copies() && more()) {
+      auto const refill = position.refill();
+      mbarrier_wait(&shared.empty[refill.stage], refill.parity ^ 1);
+      copy_next(refill.stage);
+    }
+    position.advance();
+  }
+};
+
+}  // namespace ragged_attention

@@ -1,0 +1,68 @@
+// Everything the row kernel knows at compile time.
+#pragma once
+
+#include "../device/mbarrier.h"
+#include "../device/warp_mma.h"
+#include "../score.h"
+#include "../tiles.h"
+
+namespace ragged_attention {
+
+template <class Element_, class TileRow, ScoreKind kKind_>
+struct RowTraits {
+  using Element = Element_;
+  static constexpr ScoreKind kKind = kKind_;
+  static constexpr bool kCompiled = kCompiledHere<TileRow>;
+  static constexpr int kWarps = TileRow::kRowWarps;
+  static constexpr int kThreads = kWarps * 32;
+  static constexpr int kStrips = TileRow::kRowStrips;   // of 16 rows a warp
+  static constexpr int kWarpRows = kStrips * 16;
+  static constexpr int kBlockM = kWarps * kWarpRows;    // rows: (query token, head) pairs
+  static constexpr int kBlockN = TileRow::kRowKeys;     // keys
+  static constexpr int kStages = TileRow::kRowStages;
+
+  using OwnSource = FragmentSource<Element, kWarpRows, Order::kRowsFirst>;
+  using FeatureSource = FragmentSource<Element, kBlockN, Order::kChunksFirst>;
+  using TokenSource = FragmentSource<Element, kBlockN, Order::kRowsFirst>;
+  using Operand = WarpOperand<Element, kStrips, kWarpRows>;
+
+  struct alignas(128) Stage {
+    Element k[kBlockN * kHeadDim];  // (N,160)
+    Element v[kBlockN * kHeadDim];  // (N,160)
+  };
+  struct alignas(128) WarpOperands {
+    Element q[kWarpRows * kHeadDim];     // (M,160)
+    Element dout[kWarpRows * kHeadDim];  // (M,160)
+  };
+
+  // With its operands in registers the ring may use the memory they came through.
+  static constexpr bool kRingReusesOperands = kStrips == 1;
+  union OneAfterTheOther {
+    WarpOperands operands[kWarps];
+    Stage stages[kStages];
+  };
+  struct SideBySide {
+    WarpOperands operands[kWarps];
+    Stage stages[kStages];
+  };
+
+  // What a row contributes to its scores; one 16-byte read.
+  struct alignas(16) RowScore {
+    float neg_slope;      // log2 units
+    float position;       // of the query on the key axis
+    float neg_reference;  // log2 units: the exponent's reference, then -lse
+    float neg_delta;
+  };
+
+  struct SharedStorage {
+    std::conditional_t<kRingReusesOperands, OneAfterTheOther, SideBySide> tiles;
+    RowScore rows[kBlockM];
+    uint64_t full[kStages];
+    uint64_t empty[kStages];
+  };
+  static_assert(sizeof(SharedStorage) <= TileRow::kMaxSharedMemory,
+                "more shared memory than one CTA has");
+  static_assert(kThreads == 2 * kBlockN * 4, "a thread copies one quarter row of K or V a stage");
+};
+
+}  // namespace ragged_attention
