@@ -154,13 +154,13 @@ def assert_unchanged(arguments: Arguments, before: dict[str, Tensor]) -> None:
         assert torch.equal(_storage(arguments[name]), bytes_before), f"{name} was changed"
 
 
-def poison(device: torch.device | str, megabytes: int = 256) -> None:
-    """Leaves NaN in memory that the next allocations will get, so that unwritten results show."""
-    if torch.device(device).type == "cuda":
-        sizes = [1 << n for n in range(9, 21)] * 2 + [1 << 20] * megabytes
-        blocks = [
-            torch.full((n // 2,), math.nan, dtype=torch.float16, device=device) for n in sizes
-        ]
+def poison(arguments: Arguments) -> None:
+    """Leaves NaN in the memory that the next call's results and scratch will get, on a GPU."""
+    q, k = arguments["q"], arguments["k"]
+    if q.is_cuda:
+        shapes = [q.shape, q.shape, k.shape, k.shape]
+        shapes += [(1 << n,) for n in range(8, 26)]  # 512 bytes to 64 MiB
+        blocks = [torch.full(s, math.nan, dtype=q.dtype, device=q.device) for s in shapes]
         del blocks
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 HEAD_DIM = 160  # the one width the kernels are compiled for
 MAX_HEADS = 128  # query heads that share the one K/V head
 DTYPES = (torch.float16, torch.bfloat16)
+DEVICES = ("cpu", "cuda", "meta")  # meta tensors get results without values
 
 _FLOAT32_MAX = torch.finfo(torch.float32).max
 
@@ -42,6 +43,8 @@ def check_arguments(
     device, dtype, shape = q.device, q.dtype, q.shape
     if dtype not in DTYPES:
         raise TypeError(f"q: dtype {_short(dtype)}; needed is {' or '.join(map(_short, DTYPES))}")
+    if device.type not in DEVICES:
+        raise ValueError(f"q: device {device}; needed is {' or '.join(DEVICES)}")
     if len(shape) != 3:
         raise ValueError(f"q: shape {tuple(shape)}; needed is [total_q, heads, {HEAD_DIM}]")
     heads, head_dim = shape[1], shape[2]

@@ -18,6 +18,7 @@ MODULE = "ragged_attention._native"
 TILES = ("sm86", "sm90")  # rows of the kernels' tile table
 TILES_VARIABLE = "RAGGED_ATTENTION_TILES"
 
+_FOLDERS = (Path(__file__).parent, Path(__file__).parent.parent)  # the package, and beside it
 _ALIGNMENT = 16  # bytes; the kernels copy 16 at a time
 _SQRT_HEAD_DIM = math.sqrt(HEAD_DIM)
 _DTYPE_NAMES = {torch.float16: "float16", torch.bfloat16: "bfloat16"}
@@ -29,7 +30,9 @@ def load() -> ModuleType | None:
 
     Raises ImportError, with its cause, where a module is there and does not load.
     """
-    spec = importlib.util.find_spec(MODULE) or PathFinder.find_spec(MODULE, [str(_beside())])
+    spec = importlib.util.find_spec(MODULE) or PathFinder.find_spec(
+        MODULE, [str(folder) for folder in _FOLDERS]
+    )
     if spec is None or spec.loader is None:
         return None
     try:
@@ -45,9 +48,8 @@ def load() -> ModuleType | None:
 
 def why_missing() -> str:
     """One clause for a message: what was looked for, and what was found in its place."""
-    package = Path(__file__).parent
-    others = sorted(f for d in (package, _beside()) for f in d.glob("_native.*.so"))
-    found = f"only {', '.join(f.name for f in others)}" if others else "none"
+    others = [file.name for folder in _FOLDERS for file in sorted(folder.glob("_native.*.so"))]
+    found = f"only {', '.join(others)}" if others else "none"
     return f"{MODULE}: {found} for Python {platform.python_version()}"
 
 
@@ -125,10 +127,6 @@ def full_vjp(
 def dense_like(x: Tensor) -> Tensor:
     """An uninitialised tensor of x's shape, dtype and device, dense whatever the layout of x."""
     return torch.empty_like(x, memory_format=torch.contiguous_format)
-
-
-def _beside() -> Path:
-    return Path(__file__).parent.parent
 
 
 @functools.cache

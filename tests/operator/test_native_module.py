@@ -21,9 +21,9 @@ ORDER = [
 
 @pytest.fixture
 def beside(tmp_path, monkeypatch):
-    """A folder beside the package, and nothing inside the package."""
+    """A folder in place of those where the module is looked for."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setattr(native, "_beside", lambda: tmp_path)
+    monkeypatch.setattr(native, "_FOLDERS", (tmp_path,))
     native.load.cache_clear()
     yield tmp_path
     native.load.cache_clear()

@@ -59,7 +59,7 @@ def test_memory_is_linear_in_tokens(lengths):
 def test_on_a_gpu_without_module(monkeypatch, lengths):
     monkeypatch.setattr(native, "load", lambda: None)
     problem = make_problem(lengths, device="cuda", heads=6)
-    poison("cuda")
+    poison(problem)
     first = run(problem)
     assert_correct(first, problem)
     assert_same_bits(run(problem), first)
