@@ -1,0 +1,139 @@
+"""Tells whether a solver's four outputs are right, and its inputs untouched."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from ragged_attention import reference, tolerance
+from ragged_attention.tolerance import NAMES, Verdict
+from torch import Tensor
+
+from vjp_task.inputs import NAN, Inputs
+
+# The input that each output is shaped like.
+SHAPED_LIKE = {"out": "q", "dq": "q", "dk": "k", "dv": "v"}
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What the outputs of one case are measured against; each tuple is (out, dq, dk, dv)."""
+
+    exact: tuple[Tensor, ...]  # float64
+    same_precision: tuple[Tensor, ...]  # the twin in the activation dtype: the budget's source
+
+
+class CheckError(Exception):
+    """A solver's fault: `what` is the output, the input or the step at fault."""
+
+    def __init__(self, what: str, reason: str) -> None:
+        super().__init__(f"{what}: {reason}")
+        self.what = what
+        self.reason = reason
+
+
+def truth_of(inputs: Inputs) -> Truth:
+    """Computes both references, one sequence at a time, so that scratch memory stays small."""
+    return Truth(_twin(inputs, torch.float64), _twin(inputs, inputs.q.dtype))
+
+
+def _twin(inputs: Inputs, dtype: torch.dtype) -> tuple[Tensor, ...]:
+    spec = inputs.spec
+    like = [getattr(inputs, SHAPED_LIKE[name]) for name in NAMES]
+    whole = tuple(torch.empty(t.shape, dtype=dtype, device=t.device) for t in like)
+    first_q = first_k = 0
+    for b, (queries, keys) in enumerate(zip(spec.q_lengths, spec.k_lengths, strict=True)):
+        rows = slice(first_q, first_q + queries)
+        columns = slice(first_k, first_k + keys)
+        part = reference.full_vjp(
+            inputs.q[rows].to(dtype),
+            inputs.k[columns].to(dtype),
+            inputs.v[columns].to(dtype),
+            torch.tensor([0, queries], dtype=torch.int32),
+            torch.tensor([0, keys], dtype=torch.int32),
+            inputs.alibi_slopes[b : b + 1],
+            inputs.dout[rows].to(dtype),
+            spec.softcap,
+            spec.scale_multiplier,
+        )
+        for target, places, values in zip(whole, (rows, rows, columns, columns), part, strict=True):
+            target[places] = values
+        first_q, first_k = rows.stop, columns.stop
+    return whole
+
+
+def check_structure(result: Any, inputs: Inputs) -> tuple[Tensor, ...]:
+    """The four outputs, once their number, types, shapes, dtypes, devices and memory are right.
+
+    Raises CheckError, naming the output: one that shares memory with an input or with an earlier
+    output is wrong too.
+    """
+    if not isinstance(result, (tuple, list)) or len(result) != len(NAMES):
+        count = f"{len(result)} values" if isinstance(result, (tuple, list)) else _kind(result)
+        raise CheckError("result", f"{count}; a tuple of {', '.join(NAMES)} is needed")
+    for name, output in zip(NAMES, result, strict=True):
+        if not isinstance(output, Tensor):
+            raise CheckError(name, f"{_kind(output)}; a tensor is needed")
+        like = getattr(inputs, SHAPED_LIKE[name])
+        for field in ("shape", "dtype", "device", "layout"):
+            got, needed = getattr(output, field), getattr(like, field)
+            if got != needed:
+                raise CheckError(name, f"{field} {_show(got)}; {_show(needed)} is needed")
+    taken = {**inputs.tensors(), **inputs.storages}
+    for name, output in zip(NAMES, result, strict=True):
+        for other, tensor in taken.items():
+            if _overlap(output, tensor):
+                raise CheckError(name, f"shares memory with {other}; memory of its own is needed")
+        taken[name] = output
+    return tuple(result)
+
+
+def check_outputs(result: Any, inputs: Inputs, truth: Truth) -> list[Verdict]:
+    """Structure first (CheckError), then the tolerance rule for each of the four outputs."""
+    outputs = check_structure(result, inputs)
+    return tolerance.check_all(outputs, truth.exact, truth.same_precision)
+
+
+def check_unchanged(before: dict[str, str], inputs: Inputs) -> None:
+    """Raises CheckError, naming the input, where a digest differs from `before`."""
+    for name, value in inputs.digests().items():
+        if value != before[name]:
+            raise CheckError(name, "this input was changed by the call; it must stay as it was")
+
+
+def poison_free_memory(inputs: Inputs) -> None:
+    """Leaves NaN in memory that the next call is likely to get, so unwritten outputs show."""
+    like = [getattr(inputs, name) for name in SHAPED_LIKE.values()]
+    filled = [torch.full_like(t, NAN, memory_format=torch.contiguous_format) for t in like]
+    filled.clear()
+
+
+def call(operator: Callable[..., Any], inputs: Inputs) -> Any:
+    """Calls the operator and waits for the device, so that a fault shows here and nowhere else."""
+    result = operator(*inputs.arguments())
+    if inputs.device.type == "cuda":
+        torch.cuda.synchronize(inputs.device)
+    return result
+
+
+def _kind(value: Any) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
+def _show(value: Any) -> str:
+    return str(tuple(value)) if isinstance(value, torch.Size) else str(value)
+
+
+def _overlap(a: Tensor, b: Tensor) -> bool:
+    """Whether the address ranges of two tensors meet."""
+    a_first, a_end = _extent(a)
+    b_first, b_end = _extent(b)
+    return a.device == b.device and a_first < b_end and b_first < a_end
+
+
+def _extent(t: Tensor) -> tuple[int, int]:
+    """First address and the one past the last element; equal where there is no element."""
+    if t.numel() == 0:
+        return t.data_ptr(), t.data_ptr()
+    last = sum((size - 1) * stride for size, stride in zip(t.shape, t.stride(), strict=True))
+    return t.data_ptr(), t.data_ptr() + (last + 1) * t.element_size()
