@@ -47,7 +47,7 @@ void check_tiles(Tiles tiles, Device const& device) {
 size_t workspace_bytes(int64_t total_q, int64_t total_k, int batch, int heads, Tiles tiles,
                        Device const& device) {
   return total_q + 10 * total_k + 100 * batch + 1000 * heads + 10000 * static_cast<int>(tiles) +
-         100000 * device.index;
+         100000 * device.index + 1000000 * current_device;
 }
 
 void run_full_vjp(Problem const& p, Tiles tiles, Device const& device, cudaStream_t stream) {
