@@ -18,10 +18,11 @@ Settings = dict[str, str | list[str]]
 
 def _compiler_packages(settings: Settings | None) -> list[str]:
     """Returns the compiler's packages, or nothing where the build can do without them."""
-    if any("RAGGED_ATTENTION_PREBUILT_KERNELS" in name for name in settings or {}):
+    settings = settings or {}
+    if "cmake.define.RAGGED_ATTENTION_PREBUILT_KERNELS" in settings:
         return []
     try:
-        cuda_toolkit.find_toolkit()
+        cuda_toolkit.find_toolkit(str(settings.get("cmake.define.RAGGED_ATTENTION_CUDA", "auto")))
     except cuda_toolkit.ToolkitError:
         return [f"{name}=={v}" for name, v in cuda_toolkit.package_requirements().items()]
     return []

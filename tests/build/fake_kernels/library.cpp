@@ -36,7 +36,7 @@ char const* cudaGetErrorString(cudaError_t) { return "invalid device ordinal"; }
 
 namespace ragged_attention {
 
-Device query_device(int index) { return {"fake card", index, 9, 0, 100 + ++queries, 232448}; }
+Device query_device(int index) { return {"fake card", index, 9, 0, 100 + ++queries, 232448, true}; }
 
 Tiles choose_tiles(Device const& device) { return device.index == 0 ? Tiles::kSm90 : Tiles::kSm86; }
 

@@ -34,7 +34,8 @@ Device query_device(int index) {
           card.major,
           card.minor,
           card.multiProcessorCount,
-          static_cast<int>(card.sharedMemPerBlockOptin)};
+          static_cast<int>(card.sharedMemPerBlockOptin),
+          true};
 }
 
 Tiles choose_tiles(Device const&) { return Tiles::kSm86; }
