@@ -104,6 +104,16 @@ def test_module_beside_the_package(beside):
     assert info["python"] == platform.python_version()
 
 
+def test_module_found_by_the_import_system_comes_first(beside, tmp_path_factory, monkeypatch):
+    """As in an editable install, where it lies in neither folder."""
+    (beside / "_native.py").touch()
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "_native.py"
+    elsewhere.touch()
+    spec = importlib.util.spec_from_file_location(native.MODULE, elsewhere)
+    monkeypatch.setattr(importlib.util, "find_spec", {native.MODULE: spec}.get)
+    assert native.load().__file__ == str(elsewhere)
+
+
 def test_broken_module(beside):
     path = beside / f"_native{SUFFIX}"
     path.write_bytes(b"not a shared library")
@@ -200,11 +210,27 @@ def test_only_what_16_byte_copies_cannot_read_is_copied(module, name, step, pad,
     assert strides == ((view.shape[1] * 160, 160) if copied else view.stride()[:2])
 
 
-def test_a_last_axis_with_gaps_is_copied_and_an_expanded_one_is_not(module):
+@pytest.mark.parametrize("name", ["q", "k", "v", "dout"])
+def test_a_last_axis_with_gaps_is_copied(module, name):
+    """Aligned in every other respect."""
     problem = make_problem([(3, 4)], strided=False)
-    dout = problem["dout"]
-    enqueue(module, {**problem, "dout": dout.transpose(0, 2).contiguous().transpose(0, 2)})
-    assert module.call.dout_strides == (480, 160)
-    expanded = dout[:1].expand_as(dout)
+    view = problem[name] = problem[name].repeat_interleave(2, dim=2)[..., ::2]
+    assert view.stride()[2] == 2
+    enqueue(module, problem)
+    assert getattr(module.call, name) != view.data_ptr()
+    assert getattr(module.call, f"{name}_strides") == (view.shape[1] * 160, 160)
+
+
+def test_an_expanded_axis_is_passed_as_it_is(module):
+    problem = make_problem([(3, 4)], strided=False)
+    expanded = problem["dout"][:1].expand_as(problem["dout"])
     enqueue(module, {**problem, "dout": expanded})
     assert (module.call.dout, module.call.dout_strides) == (expanded.data_ptr(), (0, 160))
+
+
+@pytest.mark.parametrize("name", ["cu_q", "cu_k"])
+def test_offsets_with_gaps_are_copied(module, name):
+    problem = make_problem([(3, 4), (5, 6)])
+    view = problem[name].repeat_interleave(2)[::2]
+    enqueue(module, {**problem, name: view})
+    assert getattr(module.call, name) != view.data_ptr()

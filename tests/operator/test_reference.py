@@ -81,11 +81,11 @@ def test_keeps_dtype_and_rows_without_partner_are_zero(dtype):
 
 def test_products_round_to_the_dtype_of_the_inputs():
     """So that its error is that of plain 16-bit PyTorch, not of a careful kernel."""
-    problem = make_problem([(1, 1)], strided=False, slope_sign=0.0)
+    problem = make_problem([(1, 11)], strided=False, slope_sign=0.0, scale_multiplier=0.0)
     problem["v"].fill_(1.0)
     problem["dout"].fill_(1.0)
-    problem["dout"][0, :, 0] = 1.0 + 2.0**-10
-    _, _, _, dv = twin(problem)
-    exact = twin(problem, torch.float64)[3].flatten()[0].item()
-    assert exact == 3 + 3 * 2.0**-10
-    assert dv.flatten()[0].item() == torch.tensor(exact).half().item() != exact
+    assert ((twin(problem, torch.float64)[0] - 1).abs() < 1e-12).all()
+    sum_of_rounded_weights = 11 * torch.tensor(1 / 11).half().double().item()
+    rounded_sum = torch.tensor(sum_of_rounded_weights).half()
+    assert rounded_sum == 1 - 2.0**-11
+    assert (twin(problem)[0] == rounded_sum).all()
