@@ -89,19 +89,25 @@ def parse_allowed(text: str) -> list[AllowedSpill]:
             raise ValueError(
                 f"line {number}: {line!r}; `<architecture> <part of the name>: <reason>` is needed"
             )
-        allowed.append(AllowedSpill(*matched.groups()))
+        architecture, name_part, reason = matched.groups()
+        allowed.append(AllowedSpill(architecture, without_namespaces(name_part), reason))
     return allowed
 
 
+def without_namespaces(name: str) -> str:
+    """Returns a C++ name as one reads it: `ra::f<cute::T<1> >` as `f<T<1>>`."""
+    return re.sub(r"\b(?:\w+::)+", "", name).replace("> >", ">>")
+
+
 def demangle(names: list[str]) -> list[str]:
-    """Returns the names as C++ writes them, without parameter lists, where c++filt exists."""
+    """Returns the names without parameter lists and namespaces, where c++filt exists."""
     filter_path = shutil.which("c++filt")
     if filter_path is None or not names:
         return names
     done = subprocess.run(
         [filter_path, "-p"], input="\n".join(names), capture_output=True, text=True, check=True
     )
-    return done.stdout.splitlines()
+    return [without_namespaces(name) for name in done.stdout.splitlines()]
 
 
 def find_spills(

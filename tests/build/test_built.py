@@ -67,7 +67,7 @@ def test_summary_of_ptxas(small_build: Build) -> None:
         _, registers, stack, stores, loads, static_smem, name = line.split()
         assert 0 < int(registers) < 64
         assert (stack, stores, loads, static_smem) == ("0", "0", "0", "128")
-        assert name == "ragged_attention::set_first"
+        assert name == "set_first"
 
 
 def test_second_build_does_nothing(small_build: Build) -> None:
@@ -101,7 +101,7 @@ def test_spill_stops_the_build(
     for _ in range(2):  # a second attempt must not find the archive done
         output = run("cmake", "--build", tmp_path, check=False)
         message = (
-            r"error: ragged_attention::spilling_kernel: spills \d+ bytes of stores and \d+ bytes "
+            r"error: spilling_kernel: spills \d+ bytes of stores and \d+ bytes "
             r"of loads on sm_86; none are allowed unless allowed_spills\.txt gives a reason"
         )
         assert re.search(message, output), output
