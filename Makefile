@@ -22,7 +22,8 @@ help:
 	@echo "make format       lay out Python and C++"
 	@echo "make lint         check Python and C++"
 	@echo "make clean        remove what was built; make distclean: the environment too"
-	@echo "Variables: PYTHON TORCH CUDA=auto|machine|packages ARCHS BUILD VENV SELFCHECK_ARGS PYTEST_ARGS"
+	@echo "Variables: PYTHON TORCH CUDA=auto|machine|packages ARCHS BUILD VENV"
+	@echo "           SELFCHECK_ARGS PYTEST_ARGS"
 
 selfcheck: build
 	@$(bin)/python selfcheck.py $(SELFCHECK_ARGS)
@@ -42,7 +43,7 @@ configure: $(ready)
 	  -DCMAKE_CUDA_ARCHITECTURES="$(ARCHS)" -DRAGGED_ATTENTION_CUDA=$(CUDA) \
 	  -DRAGGED_ATTENTION_BUILD_TESTS=ON
 
-$(ready): pyproject.toml cmake/setup_environment.py cmake/cuda_toolkit.py cmake/requirements-cuda.txt
+$(ready): pyproject.toml $(addprefix cmake/,setup_environment.py cuda_toolkit.py requirements-cuda.txt)
 	@$(PYTHON) cmake/setup_environment.py --folder $(VENV) --torch "$(TORCH)" --cuda $(CUDA)
 	@touch $@
 

@@ -33,5 +33,3 @@ add_custom_command(OUTPUT "${build_config}" VERBATIM
     "${CMAKE_CURRENT_LIST_DIR}/write_build_config.cmake"
     "${CMAKE_CURRENT_LIST_DIR}/build_config.h.in"
   COMMENT "Writing ragged_attention_build_config.h")
-target_sources(ragged_attention_kernels PRIVATE "${build_config}")
-target_include_directories(ragged_attention_kernels PRIVATE "${build_config_dir}")

@@ -2,8 +2,8 @@
 
 find_package(Python 3.10 QUIET COMPONENTS Interpreter Development.Module)
 if(NOT Python_Development.Module_FOUND)
-  message(FATAL_ERROR "Python: ${Python_EXECUTABLE} ${Python_VERSION} has no C headers; install them "
-    "(python3-dev), or set RAGGED_ATTENTION_BUILD_MODULE=OFF")
+  message(FATAL_ERROR "Python: ${Python_EXECUTABLE} ${Python_VERSION} has no C headers; install "
+    "them (python3-dev), or set RAGGED_ATTENTION_BUILD_MODULE=OFF")
 endif()
 
 # pybind11 is headers only; torch ships a copy of them.

@@ -5,8 +5,8 @@ get_filename_component(archive_dir "${archive}" DIRECTORY)
 set(cudart "${archive_dir}/libcudart_static.a")
 foreach(file "${archive}" "${cudart}")
   if(NOT EXISTS "${file}")
-    message(FATAL_ERROR "RAGGED_ATTENTION_PREBUILT_KERNELS: ${archive}; ${file} does not exist, and "
-      "both it and the run-time library that it was built with are needed")
+    message(FATAL_ERROR "RAGGED_ATTENTION_PREBUILT_KERNELS: ${archive}; ${file} does not exist, "
+      "and both it and the run-time library that it was built with are needed")
   endif()
 endforeach()
 execute_process(
