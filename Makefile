@@ -10,6 +10,7 @@ SELFCHECK_ARGS ?=
 PYTEST_ARGS ?=
 
 ready := $(VENV)/ready-$(CUDA)
+setup_files := $(addprefix cmake/,setup_environment.py cuda_toolkit.py requirements-cuda.txt)
 bin := $(VENV)/bin
 cpp_files = $(shell git ls-files '*.h' '*.cuh' '*.cu' '*.cpp')
 
@@ -43,7 +44,7 @@ configure: $(ready)
 	  -DCMAKE_CUDA_ARCHITECTURES="$(ARCHS)" -DRAGGED_ATTENTION_CUDA=$(CUDA) \
 	  -DRAGGED_ATTENTION_BUILD_TESTS=ON
 
-$(ready): pyproject.toml $(addprefix cmake/,setup_environment.py cuda_toolkit.py requirements-cuda.txt)
+$(ready): pyproject.toml $(setup_files)
 	@$(PYTHON) cmake/setup_environment.py --folder $(VENV) --torch "$(TORCH)" --cuda $(CUDA)
 	@touch $@
 
