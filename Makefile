@@ -42,7 +42,7 @@ configure: $(ready)
 	@$(bin)/cmake -S . -B $(BUILD) -G Ninja --log-level=WARNING \
 	  -DPython_EXECUTABLE="$(abspath $(bin)/python)" -DCMAKE_MAKE_PROGRAM="$(abspath $(bin)/ninja)" \
 	  -DCMAKE_CUDA_ARCHITECTURES="$(ARCHS)" -DRAGGED_ATTENTION_CUDA=$(CUDA) \
-	  -DRAGGED_ATTENTION_BUILD_TESTS=ON
+	  -DRAGGED_ATTENTION_BUILD_TESTS=ON >/dev/null
 
 $(ready): pyproject.toml $(setup_files)
 	@$(PYTHON) cmake/setup_environment.py --folder $(VENV) --torch "$(TORCH)" --cuda $(CUDA)
