@@ -4,6 +4,7 @@
 #include <cutlass/numeric_conversion.h>
 
 #include <cute/tensor.hpp>
+#include <type_traits>
 
 #include "shared_tile.h"
 
