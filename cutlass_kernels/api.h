@@ -74,6 +74,10 @@ size_t workspace_bytes(int64_t total_q, int64_t total_k, int batch, int heads, T
 // Throws std::runtime_error when a launch fails.
 void run_full_vjp(Problem const& problem, Tiles tiles, Device const& device, cudaStream_t stream);
 
+// What the tensor cores of the current device reach with nothing else to do: mma.sync m16n8k16 on
+// fp16 with fp32 sums, run for about so long; FLOP per second. Waits for the device.
+double measure_mma_rate(Device const& device, float milliseconds);
+
 struct BuildInfo {
   std::string compiler;       // "nvcc 13.0.88"
   std::string architectures;  // "86;90"

@@ -135,6 +135,16 @@ void check_tiles(std::string_view tiles, int device) {
   ra::check_tiles(row, device_of(device));
 }
 
+double mma_rate(int device, float milliseconds) {
+  if (!(milliseconds > 0 && milliseconds <= 10000)) {
+    throw py::value_error("milliseconds: " + std::to_string(milliseconds) +
+                          "; above 0 and at most 10000 is needed");
+  }
+  py::gil_scoped_release no_gil;
+  DeviceGuard guard(device);
+  return 1e-12 * ra::measure_mma_rate(device_of(device), milliseconds);
+}
+
 py::dict build_info() {
   ra::BuildInfo const info = ra::build_info();
   py::list sm;
@@ -163,6 +173,9 @@ PYBIND11_MODULE(_native, m) {
         "The row of the tile table that suits a card. Raises RuntimeError where none can run.");
   m.def("check_tiles", &check_tiles, "tiles"_a, "device"_a,
         "Raises RuntimeError where this row of the tile table cannot run on a card.");
+  m.def("mma_rate", &mma_rate, "device"_a, "milliseconds"_a,
+        "TFLOP/s that mma.sync (m16n8k16, fp32 sums) reaches on a card, run for about so long.\n"
+        "Waits for the card. Raises RuntimeError where a launch fails.");
   m.def("build_info", &build_info,
         "Compiler, architectures, CUTLASS version, commit, sm numbers, Python tag.");
 }

@@ -95,6 +95,18 @@ def test_workspace_bytes(fake_module: ModuleType) -> None:
     assert fake_module.workspace_bytes(**arguments, tiles="sm90", device=1) == expected
 
 
+def test_mma_rate_is_in_teraflops_and_of_the_device(fake_module: ModuleType) -> None:
+    assert fake_module.mma_rate(device=1, milliseconds=0.5) == pytest.approx(110.5)
+
+
+@pytest.mark.parametrize("milliseconds", [0.0, -1.0, 1e6, float("nan")])
+def test_mma_rate_takes_a_sensible_time(milliseconds: float, fake_module: ModuleType) -> None:
+    with pytest.raises(
+        ValueError, match=r"^milliseconds: \S+; above 0 and at most 10000 is needed$"
+    ):
+        fake_module.mma_rate(0, milliseconds)
+
+
 def test_build_info(fake_module: ModuleType) -> None:
     info = fake_module.build_info()
     assert info.pop("python_module").startswith("cp3")

@@ -50,6 +50,10 @@ size_t workspace_bytes(int64_t total_q, int64_t total_k, int batch, int heads, T
          100000 * device.index + 1000000 * current_device;
 }
 
+double measure_mma_rate(Device const& device, float milliseconds) {
+  return 1e12 * (100 * current_device + 10 * device.index + milliseconds);
+}
+
 void run_full_vjp(Problem const& p, Tiles tiles, Device const& device, cudaStream_t stream) {
   if (stream == nullptr) {
     // Waits for another thread of the program, which can only run where the GIL is free.
