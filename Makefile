@@ -30,7 +30,7 @@ selfcheck: build
 	@$(bin)/python selfcheck.py $(SELFCHECK_ARGS)
 
 test: build-tests
-	@$(bin)/python -m pytest $(PYTEST_ARGS)
+	@RAGGED_ATTENTION_BUILD_DIR="$(abspath $(BUILD))" $(bin)/python -m pytest $(PYTEST_ARGS)
 
 build: configure
 	@$(bin)/cmake --build $(BUILD) --target _native

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from building import configure
 from cuda_toolkit import Toolkit
+from pybind11_headers import find_headers
 
 
 def refusal(folder: Path, *options: str, python: object = sys.executable) -> str:
@@ -90,6 +91,13 @@ def test_no_pybind11(tmp_path: Path, toolkit: Toolkit, bare_python: Path) -> Non
     assert refusal(tmp_path / "build", prebuilt, python=bare_python) == (
         f"pybind11: not installed in {bare_python}; run {bare_python} -m pip install pybind11"
     )
+
+
+def test_torch_has_headers_where_pybind11_is_missing() -> None:
+    include = find_headers(("no_such_package", "torch"))
+    assert include is not None
+    assert (include / "pybind11" / "pybind11.h").is_file()
+    assert find_headers(("no_such_package",)) is None
 
 
 @pytest.mark.parametrize("missing", ["libragged_attention_kernels.a", "libcudart_static.a"])
