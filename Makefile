@@ -10,7 +10,8 @@ SELFCHECK_ARGS ?=
 PYTEST_ARGS ?=
 
 ready := $(VENV)/ready-$(CUDA)
-setup_files := $(addprefix cmake/,setup_environment.py cuda_toolkit.py requirements-cuda.txt)
+setup_files := $(addprefix cmake/,setup_environment.py cuda_toolkit.py requirements-cuda.txt \
+  requirements-nvrtc.txt)
 bin := $(VENV)/bin
 cpp_files = $(shell git ls-files '*.h' '*.cuh' '*.cu' '*.cpp')
 

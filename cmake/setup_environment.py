@@ -21,6 +21,7 @@ import cuda_toolkit
 OLDEST_PYTHON = (3, 10)
 PROJECT_FILE = Path(__file__).resolve().parent.parent / "pyproject.toml"
 PROGRAMS = ["cmake>=3.24", "ninja", "ruff", "clang-format"]
+NVRTC_REQUIREMENTS = Path(__file__).with_name("requirements-nvrtc.txt")
 
 
 class SetupError(Exception):
@@ -58,6 +59,17 @@ def project_requirements() -> list[str]:
     return [requirement for requirement in requirements if not requirement.startswith("torch")]
 
 
+def install_nvrtc() -> None:
+    """Installs the compiler of one test into a folder of its own, away from PyTorch's packages."""
+    options = ("--no-deps", "--upgrade", "--target", str(Path(sys.prefix) / "nvrtc"))
+    lines = NVRTC_REQUIREMENTS.read_text().splitlines()
+    packages = [line for line in lines if line and not line.startswith("#")]
+    try:
+        install(packages, "tests/build/test_nvrtc.py will be skipped", *options)
+    except SetupError as error:
+        print(error)
+
+
 def install_all(torch: str, cuda: str) -> None:
     """Installs everything into this Python, which is the environment's."""
     if importlib.util.find_spec("torch") is None:
@@ -68,6 +80,7 @@ def install_all(torch: str, cuda: str) -> None:
     missing = [p for p in PROGRAMS if not (here / re.match(r"[\w-]+", p)[0]).exists()]
     if missing:
         install(missing, "a network or a package index is needed", "--ignore-installed")
+    install_nvrtc()
     try:
         toolkit = cuda_toolkit.find_toolkit("machine" if cuda == "auto" else cuda)
     except cuda_toolkit.ToolkitError as error:

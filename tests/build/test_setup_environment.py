@@ -58,6 +58,28 @@ def test_compiler_packages_where_the_machine_has_none(
         setup_environment.install_all("torch", "machine")
 
 
+def test_nvrtc_goes_into_a_folder_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    monkeypatch.setattr(setup_environment, "install", lambda *arguments: calls.append(arguments))
+    setup_environment.install_nvrtc()
+    ((packages, _, *options),) = calls
+    assert [name.split("==")[0] for name in packages] == [
+        *("nvidia-cuda-nvrtc-cu12", "nvidia-cuda-runtime-cu12", "nvidia-cuda-cccl-cu12")
+    ]
+    assert options[-2:] == ["--target", f"{sys.prefix}/nvrtc"]
+
+
+def test_set_up_goes_on_without_nvrtc(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(packages: list[str], otherwise: str, *options: str) -> None:
+        raise SetupError(f"pip: {otherwise}")
+
+    monkeypatch.setattr(setup_environment, "install", refuse)
+    setup_environment.install_nvrtc()
+    assert capsys.readouterr().out == "pip: tests/build/test_nvrtc.py will be skipped\n"
+
+
 def test_nothing_reachable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pip = tmp_path / "python"
     pip.write_text("#!/bin/sh\necho 'ERROR: No matching distribution found'; exit 1\n")
