@@ -4,8 +4,10 @@ import argparse
 import hashlib
 import random
 
+from ragged_attention.bench.case import VIEWS, CaseSpec, View
+
 from vjp_task.family import Family, Stratum, load_family
-from vjp_task.panel import VIEWS, CaseSpec, Panel, View
+from vjp_task.panel import Panel
 
 HELP = "print a panel drawn from the family"
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from ragged_attention.bench.case import CaseSpec
 from ragged_attention.tolerance import Verdict
 
 from vjp_task import checking, timing
 from vjp_task.checking import CheckError, Truth
 from vjp_task.inputs import Inputs, materialise
-from vjp_task.panel import CaseSpec
 from vjp_task.solver import Operator
 from vjp_task.timing import Job
 

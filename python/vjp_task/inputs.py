@@ -1,15 +1,12 @@
 """Turns a case specification into tensors, and tells by a digest whether they have changed."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from ragged_attention.bench.case import CaseSpec
+from ragged_attention.bench.inputs import NAN, draw_tensors
 from torch import Tensor
-
-from vjp_task.panel import CaseSpec
-
-NAN = math.nan
 
 # 8-byte words hashed at a time: what stays in a core's cache, what fills a GPU
 _DIGEST_WORDS = {"cpu": 1 << 16, "cuda": 1 << 24}
@@ -54,31 +51,9 @@ class Inputs:
 
 
 def materialise(spec: CaseSpec, device: torch.device, outside: float = NAN) -> Inputs:
-    """Draws the values of a case: standard normal, in the activation dtype, from its seed.
-
-    `outside` fills what the views skip: NaN shows any read of it, a finite filler is for timing.
-    One kind of device always draws the same values; CPU and GPU draw different ones.
-    """
-    dtype = getattr(torch, spec.dtype)
-    generator = torch.Generator(device).manual_seed(spec.seed)
-    storages, views = {}, {}
-    for name, view in spec.views.items():
-        tokens, heads = _rows(spec, name)
-        values = torch.randn(
-            (tokens, heads, spec.head_dim), generator=generator, dtype=dtype, device=device
-        )
-        shape = (tokens * view.step, heads, spec.head_dim + view.pad)
-        storages[name] = torch.full(shape, outside, dtype=dtype, device=device)
-        views[name] = storages[name][:: view.step, :, : spec.head_dim].copy_(values)
-        del values
-    return Inputs(
-        spec=spec,
-        **views,
-        cu_q=_offsets(spec.q_lengths, device),
-        cu_k=_offsets(spec.k_lengths, device),
-        alibi_slopes=_slopes(spec, generator, device),
-        storages=storages,
-    )
+    """Draws the values of a case; see `ragged_attention.bench.inputs.draw_tensors`."""
+    tensors, storages = draw_tensors(spec, device, outside)
+    return Inputs(spec=spec, **tensors, storages=storages)
 
 
 def digest(tensor: Tensor) -> str:
@@ -106,25 +81,3 @@ def _mix(z: Tensor) -> Tensor:
         # the mask turns the signed shift into a logical one
         z = (z ^ ((z >> bits) & ((1 << (64 - bits)) - 1))).mul_(factor)
     return z
-
-
-def _rows(spec: CaseSpec, name: str) -> tuple[int, int]:
-    """Tokens and heads of q, k, v or dout."""
-    if name in ("q", "dout"):
-        return spec.total_q, spec.heads
-    return spec.total_k, spec.kv_heads
-
-
-def _offsets(lengths: tuple[int, ...], device: torch.device) -> Tensor:
-    ends = torch.tensor((0, *lengths), dtype=torch.int64).cumsum(0)
-    return ends.to(device=device, dtype=torch.int32)
-
-
-def _slopes(spec: CaseSpec, generator: torch.Generator, device: torch.device) -> Tensor:
-    """ALiBi slopes `2 ** (-8 (h + 1) / heads)`, each times its own uniform factor."""
-    low, high = spec.slope_factor
-    head = torch.arange(1, spec.heads + 1, dtype=torch.float32, device=device)
-    factor = torch.rand(
-        (spec.batch, spec.heads), generator=generator, dtype=torch.float32, device=device
-    )
-    return torch.exp2(-8 * head / spec.heads) * (low + (high - low) * factor)

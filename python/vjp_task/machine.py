@@ -1,83 +1,18 @@
 """What stands beside every figure: card, driver, clocks, versions, commit."""
 
 import os
-import platform
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import torch
 from ragged_attention import native
+from ragged_attention.bench import machine
 
 from vjp_task import paths
-
-# What nvidia-smi is asked for, by our names.
-_SMI_FIELDS = {
-    "driver": "driver_version",
-    "sm_clock": "clocks.sm",
-    "max_sm_clock": "clocks.max.sm",
-    "memory_clock": "clocks.mem",
-    "power_limit": "power.limit",
-    "temperature": "temperature.gpu",
-}
 
 
 def describe(device: torch.device) -> dict[str, Any]:
     """Card, driver, clocks, and the versions of what runs on it; None where unknown."""
-    return {
-        "device": device.type,
-        "card": card_name(device),
-        **smi_state(device),
-        "torch": torch.__version__,
-        "cuda": torch.version.cuda,
-        "python": platform.python_version(),
-        "threads": torch.get_num_threads(),
-        "commit": commit(),
-    }
-
-
-def card_name(device: torch.device) -> str:
-    """The GPU's name, or the CPU's model."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return models[0] if models else platform.processor() or platform.machine()
-
-
-def smi_state(device: torch.device) -> dict[str, str | None]:
-    """Driver, clocks, power and temperature as nvidia-smi gives them, with units."""
-    unknown = dict.fromkeys(_SMI_FIELDS)
-    if device.type != "cuda":
-        return unknown
-    text = _output(
-        [
-            "nvidia-smi",
-            f"--id={_smi_id(device)}",
-            f"--query-gpu={','.join(_SMI_FIELDS.values())}",
-            "--format=csv,noheader",
-        ]
-    )
-    values = [value.strip() for value in (text or "").split(",")]
-    if len(values) != len(_SMI_FIELDS):
-        return unknown
-    return dict(zip(_SMI_FIELDS, values, strict=True))
-
-
-def commit() -> str | None:
-    """Short hash of the commit, `-dirty` appended where tracked files differ from it.
-
-    Outside a git checkout it is the commit that the compiled module was built from, if any.
-    """
-    folder = str(paths.repository())
-    short = _output(["git", "-C", folder, "rev-parse", "--short=12", "HEAD"])
-    if not short:
-        return _built_commit()
-    changed = _output(["git", "-C", folder, "status", "--porcelain", "--untracked-files=no"])
-    return short + ("-dirty" if changed else "")
+    return machine.describe(device, paths.repository())
 
 
 def backend(device: torch.device) -> dict[str, str | None]:
@@ -90,26 +25,3 @@ def backend(device: torch.device) -> dict[str, str | None]:
         return {"backend": "portable", "tiles": None}
     forced = os.environ.get(native.TILES_VARIABLE)
     return {"backend": "native", "tiles": forced or module.choose_tiles(device.index)}
-
-
-def _built_commit() -> str | None:
-    try:
-        return native.build_info()["commit"]
-    except ImportError:
-        return None
-
-
-def _smi_id(device: torch.device) -> str:
-    """The card's UUID, since CUDA_VISIBLE_DEVICES may renumber the indices."""
-    properties = torch.cuda.get_device_properties(device)
-    uuid = getattr(properties, "uuid", None)
-    return f"GPU-{uuid}".replace("GPU-GPU-", "GPU-") if uuid else str(device.index or 0)
-
-
-def _output(command: list[str]) -> str | None:
-    """What a command prints; None where it is missing, fails or hangs."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from ragged_attention.bench.case import CaseSpec
 
 from vjp_task import machine, paths, report
 from vjp_task.evaluate import STEPS, CaseResult, Failure, evaluate_case, geometric_mean
-from vjp_task.panel import CaseSpec, load_visible_panel, scaled
+from vjp_task.panel import load_visible_panel, scaled
 from vjp_task.solver import file_digest, load_solver, solver_file
 
 HELP = "check and time a solver on the six visible cases"

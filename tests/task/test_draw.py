@@ -3,11 +3,12 @@
 import dataclasses
 
 import pytest
+from ragged_attention.bench.case import VIEWS, CaseSpec, View
 from vjp_task import paths
 from vjp_task.cli import main
 from vjp_task.draw import draw_case, draw_panel
 from vjp_task.family import load_family
-from vjp_task.panel import VIEWS, CaseSpec, Panel, View, load_visible_panel, scaled
+from vjp_task.panel import Panel, load_visible_panel, scaled
 
 FAMILY = load_family()
 VISIBLE = load_visible_panel()

@@ -4,8 +4,9 @@ import math
 
 import pytest
 import torch
+from ragged_attention.bench.case import VIEWS
 from vjp_task.inputs import digest, materialise
-from vjp_task.panel import VIEWS, load_visible_panel, scaled
+from vjp_task.panel import load_visible_panel, scaled
 
 CPU = torch.device("cpu")
 CASES = [scaled(case, 0.05) for case in load_visible_panel().cases]
