@@ -9,10 +9,9 @@ from ragged_attention import reference, tolerance
 from ragged_attention.tolerance import NAMES, Verdict
 from torch import Tensor
 
+from vjp_task.harness import structure
+from vjp_task.harness.structure import SHAPED_LIKE, CheckError
 from vjp_task.inputs import NAN, Inputs
-
-# The input that each output is shaped like.
-SHAPED_LIKE = {"out": "q", "dq": "q", "dk": "k", "dv": "v"}
 
 
 @dataclass(frozen=True)
@@ -21,15 +20,6 @@ class Truth:
 
     exact: tuple[Tensor, ...]  # float64
     same_precision: tuple[Tensor, ...]  # the twin in the activation dtype: the budget's source
-
-
-class CheckError(Exception):
-    """A solver's fault: `what` is the output, the input or the step at fault."""
-
-    def __init__(self, what: str, reason: str) -> None:
-        super().__init__(f"{what}: {reason}")
-        self.what = what
-        self.reason = reason
 
 
 def truth_of(inputs: Inputs) -> Truth:
@@ -63,29 +53,12 @@ def _twin(inputs: Inputs, dtype: torch.dtype) -> tuple[Tensor, ...]:
 
 
 def check_structure(result: Any, inputs: Inputs) -> tuple[Tensor, ...]:
-    """The four outputs, once their number, types, shapes, dtypes, devices and memory are right.
+    """The four outputs, once their structure is right; none may share memory with an input.
 
-    Raises CheckError, naming the output: one that shares memory with an input or with an earlier
-    output is wrong too.
+    Raises CheckError, naming the output.
     """
-    if not isinstance(result, (tuple, list)) or len(result) != len(NAMES):
-        count = f"{len(result)} values" if isinstance(result, (tuple, list)) else _kind(result)
-        raise CheckError("result", f"{count}; a tuple of {', '.join(NAMES)} is needed")
-    for name, output in zip(NAMES, result, strict=True):
-        if not isinstance(output, Tensor):
-            raise CheckError(name, f"{_kind(output)}; a tensor is needed")
-        like = getattr(inputs, SHAPED_LIKE[name])
-        for field in ("shape", "dtype", "device", "layout"):
-            got, needed = getattr(output, field), getattr(like, field)
-            if got != needed:
-                raise CheckError(name, f"{field} {_show(got)}; {_show(needed)} is needed")
-    taken = {**inputs.tensors(), **inputs.storages}
-    for name, output in zip(NAMES, result, strict=True):
-        for other, tensor in taken.items():
-            if _overlap(output, tensor):
-                raise CheckError(name, f"shares memory with {other}; memory of its own is needed")
-        taken[name] = output
-    return tuple(result)
+    tensors = inputs.tensors()
+    return structure.check_structure(result, tensors, {**tensors, **inputs.storages})
 
 
 def check_outputs(result: Any, inputs: Inputs, truth: Truth) -> list[Verdict]:
@@ -114,26 +87,3 @@ def call(operator: Callable[..., Any], inputs: Inputs) -> Any:
     if inputs.device.type == "cuda":
         torch.cuda.synchronize(inputs.device)
     return result
-
-
-def _kind(value: Any) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
-
-
-def _show(value: Any) -> str:
-    return str(tuple(value)) if isinstance(value, torch.Size) else str(value)
-
-
-def _overlap(a: Tensor, b: Tensor) -> bool:
-    """Whether the address ranges of two tensors meet."""
-    a_first, a_end = _extent(a)
-    b_first, b_end = _extent(b)
-    return a.device == b.device and a_first < b_end and b_first < a_end
-
-
-def _extent(t: Tensor) -> tuple[int, int]:
-    """First address and the one past the last element; equal where there is no element."""
-    if t.numel() == 0:
-        return t.data_ptr(), t.data_ptr()
-    last = sum((size - 1) * stride for size, stride in zip(t.shape, t.stride(), strict=True))
-    return t.data_ptr(), t.data_ptr() + (last + 1) * t.element_size()
