@@ -6,23 +6,20 @@ than L2 is written. On a CPU the clock is `perf_counter`, and torch.cuda is neve
 Warm-up calls, and whatever they set up, are in no sample.
 """
 
-import gc
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from ragged_attention.bench.measure import flush_buffer, interleaved, no_garbage_collection
 from torch import Tensor
 
 MIN_SAMPLES = 20  # of a candidate
 BASELINE_SAMPLES = 5
 WARM_UP_CALLS = 3
 WARM_UP_SECONDS = {"cuda": 0.3, "cpu": 0.0}  # long enough for a card's clock to settle
-
-_FLUSH_BYTES = 256 << 20  # at least; twice L2 where torch knows it and that is more
 
 
 @dataclass(frozen=True)
@@ -76,7 +73,7 @@ def time_jobs(
     warmed = [_warm_up(job.call, measure, WARM_UP_SECONDS[device.type]) for job in jobs]
     samples: list[list[float]] = [[] for _ in jobs]
     results: list[Any] = [None for _ in jobs]
-    with _no_garbage_collection():
+    with no_garbage_collection():
         for index in interleaved([job.samples for job in jobs]):
             results[index] = None  # gives its memory back before the next call needs some
             elapsed, results[index] = measure(jobs[index].call)
@@ -86,12 +83,6 @@ def time_jobs(
         Timing(tuple(times), calls, result)
         for times, calls, result in zip(samples, warmed, results, strict=True)
     ]
-
-
-def interleaved(counts: Sequence[int]) -> Iterator[int]:
-    """Indices, `counts[i]` times each i, every one spread evenly over the whole run."""
-    places = [((k + 0.5) / n, i) for i, n in enumerate(counts) for k in range(n)]
-    return (index for _, index in sorted(places))
 
 
 def _warm_up(call: Callable[[], Any], measure: Callable, seconds: float) -> int:
@@ -111,8 +102,7 @@ def _cpu_sample(call: Callable[[], Any]) -> tuple[float, Any]:
 
 def _cuda_meter(device: torch.device) -> Callable[[Callable[[], Any]], tuple[float, Any]]:
     """A function that takes one sample on this device: (ms, result)."""
-    l2_bytes = getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0)
-    flush = torch.empty(max(_FLUSH_BYTES, 2 * l2_bytes), dtype=torch.uint8, device=device)
+    flush = flush_buffer(device)
 
     def sample(call: Callable[[], Any]) -> tuple[float, Any]:
         return _cuda_sample(call, device, flush)
@@ -132,15 +122,3 @@ def _cuda_sample(call: Callable[[], Any], device: torch.device, flush: Tensor) -
         end.record()
         end.synchronize()
     return start.elapsed_time(end), result
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    was_enabled = gc.isenabled()
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

@@ -52,17 +52,3 @@ def test_family_reads_from_a_file_of_choice(tmp_path):
     other = load_family(file)
     assert other.softcap == 5.0
     assert [s.name for s in other.strata] == list(STRATA)[:2]
-
-
-def test_repository_is_found_from_the_working_folder(monkeypatch, tmp_path):
-    top = paths.repository()
-    monkeypatch.setattr(paths, "__file__", str(tmp_path / "paths.py"))
-    monkeypatch.setattr("sys.argv", [str(tmp_path / "script.py")])
-    monkeypatch.chdir(top / "tests" / "task")
-    assert paths.repository() == top
-    monkeypatch.setattr("sys.argv", [str(top / "selfcheck.py")])
-    monkeypatch.chdir(tmp_path)
-    assert paths.repository() == top
-    monkeypatch.setattr("sys.argv", [str(tmp_path / "script.py")])
-    with pytest.raises(FileNotFoundError, match=r"family\.json: not above any of .* is needed$"):
-        paths.repository()
