@@ -3,10 +3,10 @@
 import argparse
 from collections.abc import Sequence
 
-from vjp_task import draw, selfcheck
+from vjp_task import audit, draw, record, selfcheck
 
 # Each module has HELP, add_arguments(parser) and run(arguments) -> exit code.
-COMMANDS = {"selfcheck": selfcheck, "draw": draw}
+COMMANDS = {"selfcheck": selfcheck, "draw": draw, "record": record, "audit": audit}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

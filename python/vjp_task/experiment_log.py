@@ -7,6 +7,8 @@ either side of each cell, no `|` inside one, `-` for an empty one.
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
+from vjp_task import durable
+
 COLUMNS = (
     "version",
     "started (UTC)",
@@ -23,6 +25,8 @@ COLUMNS = (
 STATUSES = ("running", "kept", "reverted", "failed")
 
 EMPTY = "-"
+
+UNFINISHED = "unfinished"  # the result of a row whose run has not ended, or was killed
 
 
 @dataclass(frozen=True)
@@ -73,3 +77,35 @@ def read_rows(path: Path) -> list[Row]:
         if row.version != f"v{number}":
             raise ValueError(f"experiment log: {row.version} in row {number}; v{number} is needed")
     return rows
+
+
+def append_row(path: Path, row: Row) -> None:
+    """Adds the next version's row, in one durable step.
+
+    Raises ValueError where the log is not canonical or the row's version is not the next.
+    """
+    rows = read_rows(path)
+    if row.version != f"v{len(rows)}":
+        raise ValueError(f"experiment log: {row.version} to append; v{len(rows)} is needed")
+    lines = path.read_text().splitlines()
+    last = max(n for n, line in enumerate(lines) if line.startswith("|"))
+    _write(path, [*lines[: last + 1], row.to_line(), *lines[last + 1 :]])
+
+
+def complete_row(path: Path, row: Row) -> None:
+    """Replaces the last row, which must be this version's and still `running`, in one durable step.
+
+    Raises ValueError for any other row: what is complete stays as it is.
+    """
+    rows = read_rows(path)
+    if not rows or rows[-1].version != row.version or rows[-1].status != "running":
+        raise ValueError(
+            f"experiment log: {row.version} to complete; the last row, still running, is needed"
+        )
+    lines = path.read_text().splitlines()
+    last = max(n for n, line in enumerate(lines) if line.startswith("|"))
+    _write(path, [*lines[:last], row.to_line(), *lines[last + 1 :]])
+
+
+def _write(path: Path, lines: list[str]) -> None:
+    durable.write_text(path, "\n".join(lines) + "\n")

@@ -4,6 +4,8 @@ from pathlib import Path
 
 from ragged_attention.bench.repository import repository
 
+EXPERIMENT_LOG = "methods/experiment_log.md"  # seen from the repository
+
 
 def family_file() -> Path:
     """The problem family."""
@@ -23,3 +25,8 @@ def baseline_solver() -> Path:
 def main_solver() -> Path:
     """The solver that is checked when none is named."""
     return repository() / "methods" / "main" / "solver.py"
+
+
+def methods() -> Path:
+    """The folder of solvers, recorded versions and the experiment log."""
+    return repository() / "methods"
