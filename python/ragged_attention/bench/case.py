@@ -1,7 +1,11 @@
 """What defines a case: lengths, layout, numbers and a seed; to and from JSON."""
 
+import json
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
+
+from ragged_attention.checks import HEAD_DIM
 
 VIEWS = ("q", "k", "v", "dout")  # the tensors that are strided views
 
@@ -81,3 +85,35 @@ class CaseSpec:
         if set(spec.views) != set(VIEWS):
             raise ValueError(f"views: {sorted(spec.views)}; {sorted(VIEWS)} are needed")
         return spec
+
+
+def load_cases(path: Path) -> list[CaseSpec]:
+    """The cases of a panel's file, such as `problems/visible_cases.json`."""
+    return [CaseSpec.from_json(case) for case in json.loads(path.read_text())["cases"]]
+
+
+def dense_case(
+    name: str,
+    q_lengths: tuple[int, ...],
+    k_lengths: tuple[int, ...],
+    heads: int = 48,
+    dtype: str = "float16",
+) -> CaseSpec:
+    """A case of the family's numbers and of any lengths, its tensors dense."""
+    return CaseSpec(
+        name=name,
+        dtype=dtype,
+        heads=heads,
+        kv_heads=1,
+        head_dim=HEAD_DIM,
+        q_lengths=q_lengths,
+        k_lengths=k_lengths,
+        views=dict.fromkeys(VIEWS, View(step=1, pad=0)),
+        causal=False,
+        window_left=-1,
+        window_right=-1,
+        softcap=3.0,
+        scale_multiplier=0.75,
+        slope_factor=(0.5, 1.5),
+        seed=1,
+    )

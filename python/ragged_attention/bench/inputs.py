@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -9,6 +11,37 @@ from torch import Tensor
 from ragged_attention.bench.case import CaseSpec
 
 NAN = math.nan
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One case with its tensors, which all are on one device."""
+
+    spec: CaseSpec
+    q: Tensor  # (total_q, heads, D)
+    k: Tensor  # (total_k, 1, D)
+    v: Tensor  # (total_k, 1, D)
+    cu_q: Tensor  # (batch + 1), int32
+    cu_k: Tensor  # (batch + 1), int32
+    alibi_slopes: Tensor  # (batch, heads), float32
+    dout: Tensor  # (total_q, heads, D)
+
+    @property
+    def scale(self) -> float:
+        """What multiplies q . k."""
+        return self.spec.scale_multiplier / math.sqrt(self.spec.head_dim)
+
+    def arguments(self) -> tuple[Any, ...]:
+        """The operator's twelve arguments, in its order."""
+        tensors = (self.q, self.k, self.v, self.cu_q, self.cu_k, self.alibi_slopes, self.dout)
+        masks = (self.spec.causal, self.spec.window_left, self.spec.window_right)
+        return (*tensors, *masks, self.spec.softcap, self.spec.scale_multiplier)
+
+
+def make_problem(spec: CaseSpec, device: torch.device, outside: float = NAN) -> Problem:
+    """Draws a case, with `outside` around its views."""
+    tensors, _ = draw_tensors(spec, device, outside)
+    return Problem(spec, **tensors)
 
 
 def draw_tensors(
