@@ -1,0 +1,61 @@
+"""One sample of a call's latency, with functions bound before any code of a solver runs."""
+
+import gc
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+_FLUSH_BYTES = 256 << 20  # at least; twice L2 where torch knows it and that is more
+
+Sample = tuple[float, float, Any]  # ms by the device's clock, ms by the host's, the result
+
+
+def make_clock(device: torch.device) -> Callable[[Callable[[], Any]], Sample]:
+    """A function that times one call, from an idle device until every stream is idle again."""
+    return _cuda_clock(device) if device.type == "cuda" else _cpu_clock()
+
+
+def _cpu_clock() -> Callable[[Callable[[], Any]], Sample]:
+    now, disable, enable = time.perf_counter, gc.disable, gc.enable
+
+    def sample(call: Callable[[], Any]) -> Sample:
+        disable()
+        start = now()
+        result = call()
+        elapsed = 1e3 * (now() - start)
+        enable()
+        return elapsed, elapsed, result
+
+    return sample
+
+
+def _cuda_clock(device: torch.device) -> Callable[[Callable[[], Any]], Sample]:
+    now, disable, enable = time.perf_counter, gc.disable, gc.enable
+    event, synchronize, stream_of = (
+        torch.cuda.Event,
+        torch.cuda.synchronize,
+        torch.cuda.current_stream,
+    )
+    record, elapsed_time, wait = event.record, event.elapsed_time, event.synchronize
+    stream = stream_of(device)
+    l2_bytes = getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0)
+    flush = torch.empty(max(_FLUSH_BYTES, 2 * l2_bytes), dtype=torch.uint8, device=device)
+
+    def sample(call: Callable[[], Any]) -> Sample:
+        start, end = event(enable_timing=True), event(enable_timing=True)
+        flush.zero_()
+        synchronize(device)
+        disable()
+        begun = now()
+        record(start, stream)
+        result = call()
+        synchronize(device)  # every stream: work left on a side stream counts too
+        record(end, stream)
+        wait(end)
+        host = 1e3 * (now() - begun)
+        enable()
+        return elapsed_time(start, end), host, result
+
+    return sample
