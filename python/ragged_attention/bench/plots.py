@@ -75,6 +75,7 @@ def over_floor(report: Report) -> Figure:
     axes.axhline(1, color="black", linewidth=1)
     axes.set_yscale("log")
     axes.margins(y=0.15)
+    axes.set_ylim(bottom=0.8)
     axes.set_xticks(np.arange(len(strata)), [s["name"] for s in strata], fontsize=8)
     axes.set_ylabel("time / floor")
     _finish(axes, report, "Time over floor")

@@ -3,6 +3,7 @@
 Compiles anew for every shape, for many seconds: it runs only where it is asked for.
 """
 
+import functools
 from collections.abc import Callable
 
 import torch
@@ -13,7 +14,8 @@ from ragged_attention.bench.methods.method import Call, Method, needs_gpu, with_
 
 
 def _prepare(problem: Problem) -> Call:
-    return with_autograd(problem, attend(problem, torch.compile))
+    compiled = functools.partial(torch.compile, dynamic=False)
+    return with_autograd(problem, attend(problem, compiled))
 
 
 def attend(

@@ -1,0 +1,155 @@
+"""Time of a case on an RTX A6000 from its kernels' machine code: the larger of tensor and memory.
+
+Tensor time counts the tiles that the kernels really multiply, ends of sequences included, at the
+predicted part of the tensor peak. Memory time counts what has to cross the memory bus given 6 MB
+of L2. Left out: how CTAs fill the last wave, launches, the sums of splits (a few percent of the
+bytes).
+"""
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragged_attention.bench.case import CaseSpec
+from ragged_attention.bench.floor import Ceilings
+from ragged_attention.bench.machine_code.kernels import Kernel, MainLoop, Tiles
+from ragged_attention.checks import HEAD_DIM
+
+A6000 = Ceilings(mma_tflops=154.8, copy_tbps=0.768)  # data sheet
+MULTIPROCESSORS = 84
+L2_BYTES = 6 << 20
+
+_ROW_BYTES = 2 * HEAD_DIM  # of one row of a 16-bit tensor
+_STATISTICS_BYTES = 8  # lse and delta of a row
+
+Loops = dict[Kernel, list[MainLoop]]
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """One kernel on one case."""
+
+    padding: float  # logits multiplied over logits there are
+    bound_ms: float  # tensor time at the bound: perfect overlap
+    strict_ms: float  # tensor time at the strict part of the peak
+    bytes: int  # that cross the memory bus at least
+    worst_bytes: int  # the same where CTAs never share what they stream
+
+    @property
+    def memory_ms(self) -> float:
+        """Milliseconds of `bytes`."""
+        return _memory_ms(self.bytes)
+
+    @property
+    def worst_memory_ms(self) -> float:
+        """Milliseconds of `worst_bytes`."""
+        return _memory_ms(self.worst_bytes)
+
+    def ms(self, strict: bool) -> float:
+        """The larger of tensor and memory time; strict: of the worse of both."""
+        if strict:
+            return max(self.strict_ms, self.worst_memory_ms)
+        return max(self.bound_ms, self.memory_ms)
+
+
+@dataclass(frozen=True)
+class CaseTime:
+    """Both kernels, one after the other."""
+
+    spec: CaseSpec
+    row: KernelTime
+    key: KernelTime
+    key_tiles: float  # of a sequence, on average over the rows
+    slack: float  # iterations that the CTAs of one sequence may drift apart while L2 still helps
+
+    @property
+    def passes(self) -> float:
+        """Row-sized tensors that cross the bus, lse and delta with them, where CTAs share."""
+        return self._passes(self.row.bytes + self.key.bytes)
+
+    @property
+    def worst_passes(self) -> float:
+        """The same where they don't."""
+        return self._passes(self.row.worst_bytes + self.key.worst_bytes)
+
+    def _passes(self, count: int) -> float:
+        keys = 3 * 2 * _ROW_BYTES * self.spec.total_k
+        return (count - keys) / (_ROW_BYTES * self.spec.total_q * self.spec.heads)
+
+    def ms(self, strict: bool) -> float:
+        """Both kernels' larger times, added."""
+        return self.row.ms(strict) + self.key.ms(strict)
+
+
+def predict(spec: CaseSpec, loops: Loops, tiles: Tiles, short_keys: int) -> CaseTime:
+    """The case's times. Raises ValueError where no kernel of its dtype and shape was found."""
+    short = spec.total_k <= short_keys * spec.batch
+    shape = tiles.shapes["ShortKeys" if short else "LongKeys"]
+    row, key = _find(loops, spec.dtype, {}), _find(loops, spec.dtype, shape)
+    rows = [length * spec.heads for length in spec.q_lengths]
+    pairs = list(zip(rows, spec.k_lengths, strict=True))
+    total_rows = sum(rows)
+    keys_bytes = 2 * _ROW_BYTES * spec.total_k  # K and V, or dK and dV
+    row_time = _kernel_time(
+        spec,
+        loops[row],
+        sum(_up(r, row.own) * _up(k, row.streamed) for r, k in pairs),
+        (4 * _ROW_BYTES + _STATISTICS_BYTES) * total_rows + keys_bytes,
+    )
+    visits = sum(r * math.ceil(k / key.own) for r, k in pairs)  # of rows by key tiles
+    streamed = 2 * _ROW_BYTES + _STATISTICS_BYTES
+    key_time = _kernel_time(
+        spec,
+        loops[key],
+        sum(_up(k, key.own) * _up(r, key.streamed) for r, k in pairs),
+        streamed * total_rows + 2 * keys_bytes,
+        streamed * visits + 2 * keys_bytes,
+    )
+    key_tiles = visits / total_rows
+    groups = max(1.0, MULTIPROCESSORS * shape["kCtas"] / key_tiles)
+    slack = L2_BYTES / groups / (2 * _ROW_BYTES * key.streamed)
+    return CaseTime(spec, row_time, key_time, key_tiles, slack)
+
+
+def read_short_keys(file: Path) -> int:
+    """Up to how many keys a sequence, on average, the key kernel takes its shape for short keys.
+
+    Raises ValueError where the file doesn't say.
+    """
+    matched = re.search(r"\bkShortKeys = (\d+);", file.read_text())
+    if not matched:
+        raise ValueError(f"plan: {file.name} has no kShortKeys; it is needed")
+    return int(matched[1])
+
+
+def _find(loops: Loops, dtype: str, shape: dict[str, int]) -> Kernel:
+    for kernel, found in loops.items():
+        if (kernel.dtype, kernel.score, kernel.shape) == (dtype, "bounded", shape) and found:
+            return kernel
+    what = f"key kernel {shape}" if shape else "row kernel"
+    raise ValueError(f"library: no main loop of a {dtype} {what}; rebuild it from these sources")
+
+
+def _kernel_time(
+    spec: CaseSpec, loops: list[MainLoop], logits: int, bytes_: int, worst_bytes: int | None = None
+) -> KernelTime:
+    def tensor_ms(parts: list[float]) -> float:
+        products = sum(loop.products / part for loop, part in zip(loops, parts, strict=True))
+        return 1e3 * products * 2 * HEAD_DIM * logits / (1e12 * A6000.mma_tflops)
+
+    return KernelTime(
+        padding=logits / spec.logits,
+        bound_ms=tensor_ms([loop.clocks.bound for loop in loops]),
+        strict_ms=tensor_ms([loop.clocks.strict for loop in loops]),
+        bytes=bytes_,
+        worst_bytes=bytes_ if worst_bytes is None else worst_bytes,
+    )
+
+
+def _up(count: int, block: int) -> int:
+    return math.ceil(count / block) * block
+
+
+def _memory_ms(count: int) -> float:
+    return 1e3 * count / (1e12 * A6000.copy_tbps)
