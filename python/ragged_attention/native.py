@@ -12,6 +12,7 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
+from ragged_attention import build_on_import
 from ragged_attention.checks import HEAD_DIM
 
 MODULE = "ragged_attention._native"
@@ -28,8 +29,11 @@ _DTYPE_NAMES = {torch.float16: "float16", torch.bfloat16: "bfloat16"}
 def load() -> ModuleType | None:
     """The compiled module: installed with the package, or a file beside it; None if there is none.
 
+    In a bundle it is one that suits the card, and None where that could not be built.
     Raises ImportError, with its cause, where a module is there and does not load.
     """
+    if build_on_import.in_bundle() and not build_on_import.ready():
+        return None
     spec = importlib.util.find_spec(MODULE) or PathFinder.find_spec(
         MODULE, [str(folder) for folder in _FOLDERS]
     )
@@ -147,3 +151,7 @@ def _copyable(x: Tensor) -> tuple[Tensor, tuple[int, int]]:
         x = x.detach().clone(memory_format=torch.contiguous_format)
         token, head, _ = x.stride()
     return x, (token, head)
+
+
+if build_on_import.in_bundle():
+    build_on_import.ready()  # while the package is imported, so that no call waits for a compiler

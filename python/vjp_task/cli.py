@@ -3,10 +3,21 @@
 import argparse
 from collections.abc import Sequence
 
-from vjp_task import audit, draw, record, selfcheck
+from vjp_task import audit, bundle, draw, judge, record, reward, seal, selfcheck
+from vjp_task.guard import command as guard
 
 # Each module has HELP, add_arguments(parser) and run(arguments) -> exit code.
-COMMANDS = {"selfcheck": selfcheck, "draw": draw, "record": record, "audit": audit}
+COMMANDS = {
+    "selfcheck": selfcheck,
+    "draw": draw,
+    "record": record,
+    "audit": audit,
+    "bundle": bundle,
+    "seal": seal,
+    "judge": judge,
+    "reward": reward,
+    "guard": guard,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -71,6 +71,16 @@ def fake_module(
     return module
 
 
+@pytest.fixture(scope="session")
+def fake_driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a libcuda.so.1 that tells of one card of compute capability 8.6."""
+    folder = tmp_path_factory.mktemp("driver")
+    compiler = os.environ.get("CXX", "g++")
+    source = HERE / "fake_driver" / "cuda.c"
+    run(compiler, "-x", "c", "-shared", "-fPIC", source, "-o", folder / "libcuda.so.1")
+    return folder
+
+
 @pytest.fixture(params=["small", "real"])
 def module_file(request: pytest.FixtureRequest, real_module: Callable[[], Path]) -> Path:
     """A compiled module: over the small kernels, and the package's own where it has been built."""
