@@ -57,7 +57,11 @@ class Auditor:
         self._findings = findings
         self._solver = str(solver)
         self._own = tuple(str(folder) for folder in own)
-        self._readable = (self._solver, *self._own, *_SYSTEM, *_interpreter_folders())
+        # warnings show the line of a caller, which may be the harness
+        harness = str(Path(__file__).resolve().parent)
+        self._readable = (
+            self._solver, *self._own, harness, *_SYSTEM, *_interpreter_folders()
+        )  # fmt: skip
         self._phase = HARNESS
         self._main = threading.get_ident()
         self._local = threading.local()

@@ -38,7 +38,7 @@ PACKAGE_PATTERN = re.compile(r"attn|attention|fmha", re.IGNORECASE)
 # The evaluator: its package, and the files that hold cases, truth or results.
 EVALUATOR_PACKAGES = frozenset({"vjp_task", "selfcheck"})
 EVALUATOR_FILES = re.compile(
-    r"visible_cases|family\.json|manifest\.json|experiment_log|vjp_task|selfcheck\.py"
+    r"visible_cases|family\.json|experiment_log|vjp_task|selfcheck\.py"
     r"|methods/(baseline|versions)|(^|/)(sealed|verifier|problems)(/|$)"
 )
 

@@ -59,7 +59,7 @@ class Outcome:
         return not self.what
 
 
-class _Fault(Exception):
+class _FaultError(Exception):
     def __init__(self, what: str, reason: str, findings: list[dict[str, Any]] | None = None):
         super().__init__(f"{what}: {reason}")
         self.what, self.reason, self.findings = what, reason, tuple(findings or ())
@@ -94,13 +94,13 @@ def run_case(
             case.check_before()
             case.time()
             case.check_after()
-            fault = _Fault("", "")
+            fault = _FaultError("", "")
         except WorkerError as error:
-            fault = _Fault(error.what, error.reason)
-        except _Fault as error:
+            fault = _FaultError(error.what, error.reason)
+        except _FaultError as error:
             fault = error
         except CheckError as error:
-            fault = _Fault(error.what, error.reason)
+            fault = _FaultError(error.what, error.reason)
     return Outcome(
         spec, fault.what, fault.reason, fault.findings, tuple(case.verdicts),
         None if fault.what else case.timing, case.facts, worker.log,
@@ -172,13 +172,13 @@ class _Case:
         self._call_and_measure(_new_seed(), watch=True)
         strays = self.worker.strays()
         if strays:
-            raise _Fault("background-work", f"{len(strays)} processes left running")
+            raise _FaultError("background-work", f"{len(strays)} processes left running")
 
     def _call(self, seed: int | None, **options: bool) -> dict[str, Any]:
         reply = self._ask({"do": "call", "seed": seed, **options})
         times = [reply.get(name) for name in ("ms", "host_ms")]
         if not all(isinstance(x, float) and x >= 0 for x in times) or "digests" not in reply:
-            raise _Fault("reply", "the process answered with garbage")
+            raise _FaultError("reply", "the process answered with garbage")
         return reply
 
     def _ask(self, request: dict[str, Any], seconds: float | None = None) -> dict[str, Any]:
@@ -186,14 +186,14 @@ class _Case:
         findings = reply.get("findings")
         if findings:
             if not _are_findings(findings):
-                raise _Fault("reply", "the process answered with garbage")
+                raise _FaultError("reply", "the process answered with garbage")
             first = findings[0]
             where = f"{first['file']}:{first['line']}: " if first["file"] else ""
-            raise _Fault(first["rule"], f"{where}{first['what']}", findings)
+            raise _FaultError(first["rule"], f"{where}{first['what']}", findings)
         failure = reply.get("failure")
         if failure:
             failure = failure if isinstance(failure, dict) else {}
-            raise _Fault(str(failure.get("what")), str(failure.get("reason")))
+            raise _FaultError(str(failure.get("what")), str(failure.get("reason")))
         return reply
 
     def _call_and_measure(self, seed: int, watch: bool = False) -> None:
@@ -246,7 +246,7 @@ class _Case:
             try:
                 outputs.append(read_tensor(file, dtype, shapes[SHAPED_LIKE[name]]))
             except ValueError as error:
-                raise _Fault("reply", str(error)) from error
+                raise _FaultError("reply", str(error)) from error
             file.unlink()
         return tuple(outputs)
 
@@ -278,7 +278,7 @@ class _Case:
         )
         if not 0 < device <= host or host > _CLOCK_RATIO * device + _CLOCK_SLACK_MS:
             reason = f"calls take {host:.4g} ms by the host's clock, {device:.4g} ms by the events"
-            raise _Fault("patched-timer", reason)
+            raise _FaultError("patched-timer", reason)
 
 
 def facts_of(inputs: Inputs, truth: Truth) -> dict[str, Any]:
