@@ -67,6 +67,7 @@ def run(
     options: Options,
     command: str,
     extras: bool = False,
+    complete: bool = False,
 ) -> results.Report:
     """The report of a run, with a progress bar on stderr."""
     steps = len(cases) * (len(methods) + 2)
@@ -75,7 +76,7 @@ def run(
         strata = [run_stratum(c, methods, device, ceilings, options, advance) for c in cases]
         more = run_extras(methods, device, ceilings, advance) if extras else None
     facts = machine.describe(device, repository())
-    return results.assemble(facts, command, ceilings._asdict(), strata, more, options.quick)
+    return results.assemble(facts, command, ceilings._asdict(), strata, more, complete)
 
 
 def _report(arguments: argparse.Namespace, words: list[str]) -> results.Report:
@@ -93,7 +94,8 @@ def _report(arguments: argparse.Namespace, words: list[str]) -> results.Report:
     )
     command = shlex.join(["python", "-m", "ragged_attention.bench", *words])
     ceilings = measure_ceilings(device)
-    return run(cases, methods, device, ceilings, options, command, arguments.extras)
+    complete = not (arguments.quick or arguments.stratum or arguments.methods)
+    return run(cases, methods, device, ceilings, options, command, arguments.extras, complete)
 
 
 def _cases(names: list[str] | None) -> list[CaseSpec]:

@@ -18,16 +18,16 @@ def assemble(
     ceilings: dict[str, float],
     strata: list[dict[str, Any]],
     extras: dict[str, Any] | None,
-    quick: bool,
+    complete: bool,
 ) -> Report:
-    """All of a run as plain data."""
+    """All of a run as plain data. Complete: all strata and methods, with all samples."""
     return {
         "card": machine["card"],
         "commit": machine["commit"],
         "command": command,
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "machine": machine,
-        "quick": quick,
+        "complete": complete,
         "ceilings": ceilings,
         "strata": strata,
         "summary": summary(strata),
@@ -78,9 +78,13 @@ def geometric_mean(values: list[float]) -> float:
 
 
 def default_file(report: Report, folder: Path) -> Path:
-    """`<folder>/<card>/<date>-<commit>.json`, in letters that every file system takes."""
+    """`<folder>/<card>/<date>-<commit>.json`, in letters that every file system takes.
+
+    A run that is not complete gets `-part` before the suffix, so that it replaces none that is.
+    """
     card = re.sub(r"[^A-Za-z0-9]+", "-", report["card"]).strip("-").lower()
-    return folder / card / f"{report['date'][:10]}-{report['commit'] or 'unknown'}.json"
+    part = "" if report["complete"] else "-part"
+    return folder / card / f"{report['date'][:10]}-{report['commit'] or 'unknown'}{part}.json"
 
 
 def write(report: Report, file: Path) -> None:

@@ -6,13 +6,17 @@ from rich.table import Table
 
 from ragged_attention.bench.results import Report
 
+_TITLE = (
+    "ms: median; TFLOP/s: at seven products; error: relative Frobenius, part of the budget; "
+    "memory: beyond inputs and results, of q; row / key: the kernels' parts of the time"
+)
 _NOT_THERE = ("absent", "not run")
-_NUMBERS = ("ms", "min to max", "TFLOP/s", "x floor", "largest error", "row / key kernel")
+_NUMBERS = ("ms", "min to max", "TFLOP/s", "x floor", "largest error", "memory", "row / key")
 
 
 def strata_table(report: Report) -> Table:
     """One row per stratum and method that ran: times, rate, distance from the floor, error."""
-    table = Table(title="medians; TFLOP/s at seven products; error: relative Frobenius, of budget")
+    table = Table(title=_TITLE)
     table.add_column("stratum")
     table.add_column("method")
     for heading in _NUMBERS:
@@ -66,13 +70,14 @@ def _cells(entry: dict[str, Any]) -> list[str]:
     remark = ": ".join(filter(None, (entry["status"], entry["reason"])))
     remark = "" if entry["status"] == "timed" else remark
     if entry["ms"] is None:
-        return ["-"] * 3 + ["-", _error(entry), "-", remark]
+        return ["-", "-", "-", "-", _error(entry), _memory(entry), "-", remark]
     return [
         f"{entry['ms']:.3f}",
         f"{entry['ms_min']:.3f} to {entry['ms_max']:.3f}",
         f"{entry['tflops']:.0f}",
         f"{1 / entry['of_floor']:.2f}",
         _error(entry),
+        _memory(entry),
         _shares(entry),
         remark,
     ]
@@ -88,6 +93,12 @@ def _error(entry: dict[str, Any]) -> str:
     name = max(errors, key=lambda n: errors[n] / budgets[n] if budgets[n] else 0.0)
     part = errors[name] / budgets[name] if budgets[name] else 0.0
     return f"{name} {errors[name]:.1e}, {part:.0%}"
+
+
+def _memory(entry: dict[str, Any]) -> str:
+    """Peak memory beyond inputs and results, in parts of q."""
+    extra = entry["extra_memory_of_q"]
+    return "-" if extra is None else f"{extra:.1%}"
 
 
 def _shares(entry: dict[str, Any]) -> str:

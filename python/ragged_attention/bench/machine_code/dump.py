@@ -30,7 +30,7 @@ def disassemble(library: Path, architecture: str) -> str:
         raise RuntimeError(f"cuobjdump: failed on {library.name} ({' '.join(reason)})")
     if "Function :" not in done.stdout:
         raise ValueError(
-            f"library: {library.name} has no code for {architecture}; build it with it"
+            f"library: {library.name} has no code for {architecture}; build it for that too"
         )
     return done.stdout
 

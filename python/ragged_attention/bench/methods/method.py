@@ -24,7 +24,12 @@ class Method:
     version: Callable[[], str]
     samples: int = 30
     by_default: bool = True  # False: runs only where it is asked for
-    is_ours: bool = False  # its kernels are named in the profile
+    tiles: str = ""  # our method's row of the tile table
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this package's kernels do the work."""
+        return bool(self.tiles)
 
 
 def needs_gpu(device: torch.device) -> str:

@@ -59,7 +59,7 @@ def _method(row: str) -> Method:
         missing=functools.partial(_missing, row),
         prepare=functools.partial(_prepare, row),
         version=_version,
-        is_ours=True,
+        tiles=row,
     )
 
 
