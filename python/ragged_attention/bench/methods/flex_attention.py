@@ -8,9 +8,12 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from ragged_attention.bench.inputs import Problem
 from ragged_attention.bench.methods.method import Call, Method, needs_gpu, with_autograd
+
+_BLOCK = 128  # tokens, of the block mask
 
 
 def _prepare(problem: Problem) -> Call:
@@ -25,8 +28,8 @@ def attend(
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     spec, device = problem.spec, problem.q.device
-    q_sequence, q_index = _places(spec.q_lengths, device)
-    k_sequence, k_index = _places(spec.k_lengths, device)
+    q_sequence, q_index = _places(spec.q_lengths, device, beyond=0)
+    k_sequence, k_index = _places(spec.k_lengths, device, beyond=-1)  # of no sequence
     lengths = zip(spec.q_lengths, spec.k_lengths, strict=True)
     shift = torch.tensor([keys - queries for queries, keys in lengths], device=device)
     slopes, softcap = problem.alibi_slopes, spec.softcap
@@ -40,7 +43,7 @@ def attend(
         return q_sequence[i] == k_sequence[j]
 
     mask = create_block_mask(
-        same_sequence, None, None, spec.total_q, spec.total_k, device=str(device)
+        same_sequence, None, None, spec.total_q, spec.total_k, str(device), _BLOCK
     )
     function = compiled(flex_attention)
 
@@ -58,12 +61,17 @@ def attend(
     return forward
 
 
-def _places(lengths: tuple[int, ...], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Sequence of each token, and its index within the sequence."""
+def _places(lengths: tuple[int, ...], device: torch.device, beyond: int) -> tuple[Tensor, Tensor]:
+    """Sequence of each token, and its index within the sequence.
+
+    The last block of tokens is asked for as a whole: tokens that are not there are `beyond`.
+    """
     counts = torch.tensor(lengths, device=device)
     sequence = torch.arange(len(lengths), device=device).repeat_interleave(counts)
     begins = counts.cumsum(0) - counts
-    return sequence, torch.arange(len(sequence), device=device) - begins[sequence]
+    index = torch.arange(len(sequence), device=device) - begins[sequence]
+    more = -len(sequence) % _BLOCK
+    return pad(sequence, (0, more), value=beyond), pad(index, (0, more))
 
 
 METHOD = Method(
