@@ -60,3 +60,32 @@ def test_gpu_time_is_the_time_of_the_kernels():
         {"once": calls(1), "five": calls(5)}, {"once": 5, "five": 5}, device
     ).values()
     assert five.median == pytest.approx(5 * once.median, rel=0.1)
+
+
+def test_gpu_sample_is_the_call_between_events_after_a_flush(monkeypatch):
+    """The order of things on the stream, with a GPU that is not there."""
+    log = []
+
+    class Event:
+        def __init__(self, enable_timing):
+            assert enable_timing
+
+        def record(self):
+            log.append("event")
+
+        def elapsed_time(self, end):
+            return 1.5
+
+    class Buffer:
+        def zero_(self):
+            log.append("flush")
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: log.append("wait"))
+    monkeypatch.setattr(measure, "flush_buffer", lambda device: Buffer())
+    monkeypatch.setattr(measure, "WARM_UP_SECONDS", 0.0)
+    timing = measure.time_calls({"": lambda: log.append("call")}, {"": 2}, torch.device("cuda", 0))
+    assert timing[""].samples == (1.5, 1.5)
+    assert log[: 2 * measure.WARM_UP_CALLS] == ["call", "wait"] * measure.WARM_UP_CALLS
+    sample = ["wait", *["flush"] * measure._FLUSHES, "event", "call", "event", "wait"]
+    assert log[2 * measure.WARM_UP_CALLS :] == 2 * sample

@@ -1,5 +1,7 @@
 """Shares, launches and memory of a call, and the two ceilings."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from ragged_attention.bench import ceilings, profiling
@@ -61,3 +63,68 @@ def test_kernels_and_memory_of_a_call():
     assert profiling.launches(kernels) == {"kernels": 2, "copies_and_fills": 0}
     assert all(kernel.microseconds > 0 for kernel in kernels)
     assert profiling.extra_memory(call, device) == 4 << 20
+
+
+def test_extra_memory_leaves_results_and_inputs_out(monkeypatch):
+    """The arithmetic, with a GPU that is not there."""
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 1000)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: 1700)
+    results = (torch.zeros(100, dtype=torch.float16), torch.zeros(50))
+    device = torch.device("cuda", 0)
+    assert profiling.extra_memory(lambda: results, device) == 1700 - 1000 - 400
+    assert profiling.extra_memory(lambda: 4 * results, device) == 0
+
+
+def test_copy_ceiling_counts_reads_and_writes(monkeypatch):
+    """Median of all runs but the first, with a GPU that is not there."""
+    times = iter([99.0, *[2.0] * 4, *[1.0] * 6])
+
+    class Event:
+        def __init__(self, enable_timing):
+            assert enable_timing
+
+        def record(self):
+            pass
+
+        def elapsed_time(self, end):
+            return next(times)
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (3_000_000, 0))
+    assert ceilings._copy_tbps(torch.device("cpu")) == pytest.approx(2e6 / 1e-3 / 1e12)
+
+
+def test_kernels_are_the_gpu_part_of_a_profile(monkeypatch):
+    """What is kept of the profiler's events, with a GPU that is not there."""
+
+    class Recorded:
+        def __init__(self, activities):
+            pass
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
+
+        def key_averages(self):
+            def event(key, device, count, total):
+                values = {"device_type": device, "count": count, "self_device_time_total": total}
+                return SimpleNamespace(key=key, **values)
+
+            kinds = profiling.DeviceType
+            return [
+                event("aten::mm", kinds.CPU, 3, 0),
+                event("row_kernel", kinds.CUDA, 3, 180),
+                event("key_kernel", kinds.CUDA, 6, 90),
+            ]
+
+    monkeypatch.setattr(profiling, "profile", Recorded)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    calls = []
+    found = profiling.kernels_of(lambda: calls.append(1), torch.device("cuda", 0))
+    assert found == [Kernel("row_kernel", 1, 60), Kernel("key_kernel", 2, 30)]
+    assert len(calls) == 1 + 3
