@@ -24,12 +24,12 @@ def test_samples_are_interleaved_and_counted():
 
 def test_time_is_in_milliseconds():
     timing = measure.time_calls({"": lambda: time.sleep(0.01)}, {"": 3}, CPU)[""]
-    assert 10 <= timing.median < 30
+    assert 10 <= timing.median < 1000
     assert measure.Timing((1.0, 9.0, 2.0)).median == 2
 
 
 def test_back_to_back_is_in_microseconds():
-    assert 1000 <= measure.microseconds_back_to_back(lambda: time.sleep(0.001), 5, CPU) < 3000
+    assert 1000 <= measure.microseconds_back_to_back(lambda: time.sleep(0.001), 5, CPU) < 1e5
 
 
 def test_garbage_collection_is_off_only_within():
