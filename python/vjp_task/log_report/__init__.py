@@ -1,0 +1,1 @@
+"""The report on the experiment log: a page and its charts."""
