@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from vjp_task import audit, bundle, draw, judge, record, reward, seal, selfcheck
 from vjp_task.guard import command as guard
+from vjp_task.log_report import command as log_report
 
 # Each module has HELP, add_arguments(parser) and run(arguments) -> exit code.
 COMMANDS = {
@@ -17,6 +18,7 @@ COMMANDS = {
     "judge": judge,
     "reward": reward,
     "guard": guard,
+    "report": log_report,
 }
 
 
