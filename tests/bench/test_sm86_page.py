@@ -211,6 +211,16 @@ def test_padding_counts_ends_of_tiles(tiles):
     found = predict.predict(spec, loops_of(tiles), tiles, short_keys=512)
     assert found.row.padding == pytest.approx(128 * 128 / (48 * 97))
     assert found.key.padding == pytest.approx(192 * 64 / (48 * 97))
+    assert found.key_tiles == 2
+
+
+def test_the_larger_of_tensor_and_memory_time_counts(tiles):
+    short = predict.predict(dense_case("", (128,), (32,)), loops_of(tiles), tiles, short_keys=512)
+    assert short.row.ms(strict=False) == short.row.memory_ms > short.row.bound_ms
+    long = predict.predict(dense_case("", (128,), (960,)), loops_of(tiles), tiles, short_keys=512)
+    assert long.row.ms(strict=False) == long.row.bound_ms > long.row.memory_ms
+    assert long.row.ms(strict=True) == long.row.strict_ms
+    assert long.key.ms(strict=True) == long.key.worst_memory_ms > long.key.strict_ms
 
 
 def test_case_without_its_kernel(tiles):

@@ -1,6 +1,7 @@
 """What is shown of a report."""
 
 import io
+import re
 
 import matplotlib.image
 import pytest
@@ -19,6 +20,8 @@ def test_table_of_a_gpu_run(gpu_report):
     text = shown(gpu_report)
     for part in ("first", "100 M logits", "floor 1.000 ms", "2.000", "1.800 to 2.200", "150"):
         assert part in text
+    assert re.search(r"ours_sm90 .* 150 .* 2\.00 ", text)
+    assert re.search(r"flash_attn_2 .* 38 .* 8\.00 ", text)
     for part in ("out 3.0e-04, 30%", "1.3%", "55% / 44%", "wrong: dq: too far"):
         assert part in text
     for line in (
