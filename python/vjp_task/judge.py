@@ -8,6 +8,7 @@ makes the score 0. Case speedup: the sealed baseline's median over the solver's.
 import argparse
 import json
 import math
+import shutil
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -147,6 +148,7 @@ def judge_cases(
             if outcome.facts:
                 check_facts(case.spec.name, case.facts, outcome.facts)
             scores.append(CaseScore(case, outcome))
+            shutil.rmtree(folder, ignore_errors=True)
     return scores
 
 

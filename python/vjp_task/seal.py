@@ -7,6 +7,7 @@ knows: any text in a file. The manifest is for the judge's eyes; no solver sees 
 import argparse
 import datetime
 import hashlib
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,7 @@ def time_baseline(
                 raise RuntimeError(
                     f"baseline: {spec.name} failed: {outcome.what}: {outcome.reason}{log}"
                 )
+            shutil.rmtree(folder, ignore_errors=True)
             figures = {**outcome.timing, **_card(device)}
             marks = reference.get(spec.name), upper.get(spec.name)
             sealed.append(SealedCase(spec, figures, outcome.facts, *marks))

@@ -1,5 +1,7 @@
 """An audit hook: sees files, processes, threads, sockets and imports however they are reached."""
 
+import _thread
+import importlib.abc
 import os
 import sys
 import threading
@@ -26,6 +28,7 @@ _PROCESSES = {
 _NEVER = {"os.fork", "os.forkpty", "os.exec", "pty.spawn"}  # not even to build something
 _THREADS = {"_thread.start_new_thread", "_thread.start_joinable_thread"}
 _NETWORK = {"socket.connect", "socket.bind", "socket.getaddrinfo", "socket.sendto"}
+_IMPORT = "find"  # by our own finder: the event named import misses importlib's functions
 _FOLDERS = {"os.listdir", "os.scandir"}
 _INSPECTION = {
     "sys._getframe",
@@ -67,7 +70,7 @@ class Auditor:
         self._local = threading.local()
         self._checks: dict[str, Callable[[str, tuple[Any, ...], FrameType], None]] = {
             "open": self._open,
-            "import": self._import,
+            _IMPORT: self._import,
             "ctypes.dlopen": self._library,
             **dict.fromkeys(_FOLDERS, self._folder),
             **dict.fromkeys(_PROCESSES, self._process),
@@ -79,12 +82,29 @@ class Auditor:
     def install(self) -> None:
         """Hooks in; there is no way back."""
         sys.addaudithook(self._see)
+        sys.meta_path.insert(0, _Finder(self))
+        if sys.version_info < (3, 12):
+            self._wrap_thread_start()
 
     def enter(self, phase: str) -> None:
         """What runs from here on: SET_UP, CALLS or the HARNESS itself."""
         self._phase = phase
 
-    def _see(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def see_import(self, name: str, frame: FrameType) -> None:
+        """Checks an import of a module that is not loaded yet."""
+        self._see(_IMPORT, (name,), frame)
+
+    def _wrap_thread_start(self) -> None:
+        """Python before 3.12 has no audit event for new threads."""
+        original = _thread.start_new_thread
+
+        def start_new_thread(function: Any, args: Any = (), kwargs: Any = None) -> int:
+            self._see("_thread.start_new_thread", (), sys._getframe(1))
+            return original(function, args, kwargs or {})
+
+        _thread.start_new_thread = threading._start_new_thread = start_new_thread
+
+    def _see(self, event: str, arguments: tuple[Any, ...], frame: FrameType | None = None) -> None:
         check = self._checks.get(event)
         if check is None or getattr(self._local, "busy", False):
             return
@@ -92,7 +112,7 @@ class Auditor:
             return
         self._local.busy = True
         try:
-            check(event, arguments, sys._getframe(1))
+            check(event, arguments, frame or sys._getframe(1))
         finally:
             self._local.busy = False
 
@@ -171,6 +191,17 @@ class Auditor:
             outer = outer.f_back
         if self._findings.is_solver(outer):
             self._refuse("inspects-caller", f"looks at its caller ({event})", frame)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """First in the list of finders, and finds nothing: it sees imports of every kind."""
+
+    def __init__(self, auditor: Auditor) -> None:
+        self._auditor = auditor
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> None:
+        """Tells the auditor."""
+        self._auditor.see_import(fullname, sys._getframe(1))
 
 
 def _interpreter_folders() -> list[str]:

@@ -60,7 +60,7 @@ class Session:
     def load(self) -> dict[str, Any]:
         """Imports the solver; what it builds, it builds here."""
         try:
-            self._solve = self._guarded(self._load, SET_UP)
+            self._solve = self._guarded(self._load_solver)
         except CheckError as error:
             return {"failure": {"what": "import", "reason": error.reason}}
         return {}
@@ -83,14 +83,14 @@ class Session:
         return {}
 
     def call(
-        self, seed: int | None, set_up: bool = False, watch: bool = False, timed: bool = False,
-        hold: bool = False,
+        self, seed: int | None, set_up: bool = False, watch: bool = False, profile: bool = False,
+        timed: bool = False, hold: bool = False,
     ) -> dict[str, Any]:  # fmt: skip
         """Calls the solver once, on values drawn from the seed, or on those first received.
 
-        `set_up` lets it still build things, `watch` looks for forbidden operators, `timed` flushes
-        the cache and leaves out the poison, `hold` keeps the outputs to see that no later call
-        writes or returns them.
+        `set_up` lets it still build things, `watch` looks for forbidden operators, `profile` with
+        the profiler too, `timed` leaves out the poison, `hold` keeps the outputs to see that no
+        later call writes or returns them.
         """
         self._outputs = ()
         self._renew(seed)
@@ -99,7 +99,7 @@ class Session:
         if not timed:
             self._poison()
         try:
-            ms, host_ms, result = self._sample(SET_UP if set_up else CALLS, watch)
+            ms, host_ms, result = self._sample(SET_UP if set_up else CALLS, watch, profile)
             if threading.active_count() > threads:
                 self._findings.add("background-work", "leaves a thread running after the call")
             self._check_inputs(before)
@@ -120,33 +120,42 @@ class Session:
             write_tensor(self._exchange / f"{name}.out", output)
         return {}
 
-    def _sample(self, phase: str, watch: bool) -> Sample:
+    def _sample(self, phase: str, watch: bool, profile: bool) -> Sample:
         arguments = [*(self._tensors[name] for name in ARGUMENTS), *self._numbers]
-        solve = self._solve
+        solve, enter, findings, device = (
+            self._solve,
+            self._auditor.enter,
+            self._findings,
+            self._device,
+        )
 
         def call() -> Any:
-            return solve(*arguments)
+            enter(phase)
+            try:
+                return solve(*arguments)
+            finally:
+                enter(HARNESS)
 
         if watch:
-            return (
-                0.0,
-                0.0,
-                self._guarded(lambda: watched(call, self._findings, self._device), phase),
-            )
-        return self._guarded(lambda: self._clock(call), phase)
+            result = self._guarded(lambda: watched(call, findings, device, profile))
+            return 0.0, 0.0, result
+        return self._guarded(lambda: self._clock(call))
 
-    def _guarded(self, run: Callable[[], Any], phase: str) -> Any:
+    def _load_solver(self) -> Solve:
+        self._auditor.enter(SET_UP)
+        try:
+            return self._load()
+        finally:
+            self._auditor.enter(HARNESS)
+
+    def _guarded(self, run: Callable[[], Any]) -> Any:
         """Runs code of the solver's; what it raises, even SystemExit, becomes a CheckError."""
-        self._auditor.enter(phase)
         try:
             return run()
         except BaseException as error:
-            self._auditor.enter(HARNESS)
             text = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
             traceback.print_exc()
             raise CheckError("call", text) from None
-        finally:
-            self._auditor.enter(HARNESS)
 
     def _values(self, name: str) -> Tensor:
         entry = self._described[name]

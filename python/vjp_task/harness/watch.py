@@ -5,6 +5,7 @@ they get there, the profiler what runs on other threads or from C++, and kernels
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -43,10 +44,16 @@ class _FunctionWatch(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def watched(call: Callable[[], Any], findings: Findings, device: torch.device) -> Any:
-    """Runs the call under all three; returns what it returns."""
-    with _profile(findings, device), _FunctionWatch(findings), _DispatchWatch(findings):
-        result = call()
+def watched(
+    call: Callable[[], Any], findings: Findings, device: torch.device, profile: bool
+) -> Any:
+    """Runs the call under both modes, and under the profiler if asked; returns what it returns.
+
+    A profiler that has seen a GPU once may slow every later launch: profile after timing.
+    """
+    with _profile(findings, device) if profile else nullcontext():
+        with _FunctionWatch(findings), _DispatchWatch(findings):
+            result = call()
         if device.type == "cuda":
             torch.cuda.synchronize(device)
     return result

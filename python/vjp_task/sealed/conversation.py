@@ -127,6 +127,7 @@ class _Case:
         """Import first: a solver that builds something does so before it is sent anything."""
         self.advance("import")
         self._ask({"do": "load"}, limits.import_seconds)
+        self._refuse_strays()
 
     def check_before(self) -> None:
         """Calls 1 to 3."""
@@ -169,7 +170,10 @@ class _Case:
         self._inputs = materialise(self.spec, self.device)
         seed, outputs = self._kept
         self._measure(outputs, self._truth_of(seed))
-        self._call_and_measure(_new_seed(), watch=True)
+        self._call_and_measure(_new_seed(), watch=True, profile=True)
+        self._refuse_strays()
+
+    def _refuse_strays(self) -> None:
         strays = self.worker.strays()
         if strays:
             raise _FaultError("background-work", f"{len(strays)} processes left running")
@@ -196,8 +200,8 @@ class _Case:
             raise _FaultError(str(failure.get("what")), str(failure.get("reason")))
         return reply
 
-    def _call_and_measure(self, seed: int, watch: bool = False) -> None:
-        self._call(seed, watch=watch)
+    def _call_and_measure(self, seed: int, **options: bool) -> None:
+        self._call(seed, **options)
         outputs = self._outputs()
         self._measure(outputs, self._truth_of(seed))
 

@@ -73,7 +73,7 @@ class Worker:
         }
         start = _START.format(folder=str(harness))
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-B", "-c", start, json.dumps(settings)],
+            [sys.executable, "-I", "-B", "-u", "-c", start, json.dumps(settings)],
             cwd=own["tmp"],
             env=_environment(own["home"], own["tmp"], self._token),
             stdin=subprocess.DEVNULL,
