@@ -12,6 +12,8 @@ import pytest
 from building import ROOT
 from vjp_task import bundle, closure
 from vjp_task.cli import main
+from vjp_task.guard.scan import scan
+from vjp_task.panel import load_visible_panel
 
 MAX_BYTES = 10e6  # without the compiled module
 
@@ -54,6 +56,10 @@ def test_it_names_commit_and_cutlass(made):
     mark = json.loads((made / "kernels" / "bundle.json").read_text())
     assert set(mark) == {"commit", "cutlass"}
     assert mark["cutlass"].count(".") == 2
+
+
+def test_the_judge_would_take_it(made):
+    assert scan(made, load_visible_panel().cases) == []
 
 
 def test_it_runs_from_an_empty_folder_in_a_clean_process(made):
