@@ -9,14 +9,15 @@ namespace ragged_attention {
 
 namespace {
 
-// Fills in what the kernels share, or with a null workspace only counts its bytes.
+// Hands out parts of the workspace, or from null only counts its bytes.
 class Workspace {
  public:
   explicit Workspace(void* memory) : memory_(static_cast<char*>(memory)) {}
 
-  float* take_floats(int64_t count) {
-    auto* const begin = reinterpret_cast<float*>(memory_ + bytes_);
-    bytes_ += (static_cast<size_t>(count) * sizeof(float) + 255) / 256 * 256;
+  template <class Value>
+  Value* take(int64_t count) {
+    auto* const begin = reinterpret_cast<Value*>(memory_ + bytes_);
+    bytes_ += (static_cast<size_t>(count) * sizeof(Value) + 255) / 256 * 256;
     return begin;
   }
   size_t bytes() const { return bytes_; }
@@ -26,31 +27,37 @@ class Workspace {
   size_t bytes_ = 0;
 };
 
-KernelParams lay_out(Problem const& p, int splits, Workspace& workspace) {
-  KernelParams params{p, make_score_constants(p.scale, p.softcap)};
-  params.splits = splits;
-  params.neg_lse = workspace.take_floats(p.total_q * p.heads);
-  params.neg_delta = workspace.take_floats(p.total_q * p.heads);
-  if (splits > 1) {
-    params.partial_dk = workspace.take_floats(splits * p.total_k * kHeadDim);
-    params.partial_dv = workspace.take_floats(splits * p.total_k * kHeadDim);
+KernelParams lay_out(Problem const& p, Plan const& plan, Workspace& workspace) {
+  KernelParams params{};
+  params.problem = p;
+  params.by_heads = HeadsDivisor(p.heads);
+  params.row_step = RowCursor(8, params.by_heads);
+  params.key_step = RowCursor(kKeyRows, params.by_heads);
+  params.score = make_score_constants(p.scale, p.softcap);
+  params.neg_lse = workspace.take<float>(p.total_q * p.heads);
+  params.neg_delta = workspace.take<float>(p.total_q * p.heads);
+  params.splits = plan.splits;
+  params.key_slots = plan.key_slots;
+  if (plan.splits > 1) {
+    params.sum_dk = workspace.take<float>(p.total_k * kHeadDim);
+    params.sum_dv = workspace.take<float>(p.total_k * kHeadDim);
+    params.turns = workspace.take<int>(plan.key_slots);
   }
   return params;
 }
 
 template <class Element, class TileRow>
-void run(KernelParams const& params, cudaStream_t stream) {
-  launch_row_kernel<Element, TileRow>(params, stream);
-  launch_key_kernel<Element, TileRow>(params, stream);
-  if (params.splits > 1) launch_fold_kernel<Element>(params, stream);
+void run(KernelParams const& params, Plan const& plan, cudaStream_t stream) {
+  launch_row_kernel<Element, TileRow>(params, plan, stream);
+  launch_key_kernel<Element, TileRow>(params, plan, stream);
 }
 
 template <class Element>
-void run(KernelParams const& params, Tiles tiles, cudaStream_t stream) {
+void run(KernelParams const& params, Plan const& plan, Tiles tiles, cudaStream_t stream) {
   if (tiles == Tiles::kSm90) {
-    run<Element, TilesSm90>(params, stream);
+    run<Element, TilesSm90>(params, plan, stream);
   } else {
-    run<Element, TilesSm86>(params, stream);
+    run<Element, TilesSm86>(params, plan, stream);
   }
 }
 
@@ -64,19 +71,19 @@ size_t workspace_bytes(int64_t total_q, int64_t total_k, int batch, int heads, T
   p.batch = batch;
   p.heads = heads;
   Workspace workspace(nullptr);
-  lay_out(p, key_splits(p, tiles, device.multiprocessors), workspace);
+  lay_out(p, make_plan(p, tiles, device.multiprocessors), workspace);
   return workspace.bytes();
 }
 
 void run_full_vjp(Problem const& p, Tiles tiles, Device const& device, cudaStream_t stream) {
   if (p.total_q == 0 && p.total_k == 0) return;
   Workspace workspace(p.workspace);
-  KernelParams const params =
-      lay_out(p, key_splits(p, tiles, device.multiprocessors), workspace);
+  Plan const plan = make_plan(p, tiles, device.multiprocessors);
+  KernelParams const params = lay_out(p, plan, workspace);
   if (p.dtype == DType::kFloat16) {
-    run<cute::half_t>(params, tiles, stream);
+    run<cute::half_t>(params, plan, tiles, stream);
   } else {
-    run<cute::bfloat16_t>(params, tiles, stream);
+    run<cute::bfloat16_t>(params, plan, tiles, stream);
   }
 }
 

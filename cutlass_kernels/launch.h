@@ -7,6 +7,7 @@
 #include <string>
 
 #include "params.h"
+#include "plan.h"
 #include "tiles.h"
 
 namespace ragged_attention {
@@ -33,13 +34,10 @@ void launch(Kernel* kernel, dim3 grid, int threads, size_t shared_memory,
 
 // Element: cute::half_t or cute::bfloat16_t; TileRow: a row of tiles.h.
 template <class Element, class TileRow>
-void launch_row_kernel(KernelParams const& params, cudaStream_t stream);
+void launch_row_kernel(KernelParams const& params, Plan const& plan, cudaStream_t stream);
 
 template <class Element, class TileRow>
-void launch_key_kernel(KernelParams const& params, cudaStream_t stream);
-
-template <class Element>
-void launch_fold_kernel(KernelParams const& params, cudaStream_t stream);
+void launch_key_kernel(KernelParams const& params, Plan const& plan, cudaStream_t stream);
 
 // Whether the current device can run the compiled kernels.
 bool has_device_code();

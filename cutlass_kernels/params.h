@@ -4,23 +4,72 @@
 #include "api.h"
 #include "ragged.h"
 #include "score.h"
+#include "tiles.h"
 
 namespace ragged_attention {
+
+// Division by the number of heads, as a multiplication.
+struct HeadsDivisor {
+  int heads;
+  uint32_t reciprocal;  // floor(2^32 / heads) + 1, or 0 for one head
+
+  HeadsDivisor() = default;
+  CUTE_HOST_DEVICE explicit HeadsDivisor(int heads)
+      : heads(heads), reciprocal(static_cast<uint32_t>((uint64_t{1} << 32) / heads + 1)) {}
+
+  // floor(row / heads) for any row >= 0: the product is at most one too large.
+  CUTE_HOST_DEVICE int divide(int row) const {
+    if (heads == 1) return row;
+    int const quotient = static_cast<int>((uint64_t{reciprocal} * static_cast<uint32_t>(row)) >> 32);
+    return quotient * heads > row ? quotient - 1 : quotient;
+  }
+};
+
+// Query token and head of a packed row.
+struct RowCursor {
+  int token;
+  int head;
+
+  RowCursor() = default;
+  CUTE_HOST_DEVICE RowCursor(int row, HeadsDivisor const& by)
+      : token(by.divide(row)), head(row - token * by.heads) {}
+
+  // Moves on by `step`: an addition, where `row + n` would need a division.
+  CUTE_HOST_DEVICE void advance(RowCursor const& step, int heads) {
+    token += step.token;
+    head += step.head;
+    if (head >= heads) {
+      head -= heads;
+      ++token;
+    }
+  }
+};
 
 struct KernelParams {
   Problem problem;
   ScoreConstants score;
   float* neg_lse;     // (total_q, heads), log2 units
   float* neg_delta;   // (total_q, heads)
-  float* partial_dk;  // (splits, total_k, 160) when splits > 1
-  float* partial_dv;  // (splits, total_k, 160) when splits > 1
-  int splits;         // parts of the rows whose dk, dv are summed apart
+  HeadsDivisor by_heads;
+  RowCursor row_step;  // 8 rows further
+  RowCursor key_step;  // kKeyRows rows further
+  int splits;         // parts of a sequence's rows; their dk and dv are summed in this order
+  float* sum_dk;      // (total_k, 160) so far, when splits > 1
+  float* sum_dv;      // (total_k, 160) so far, when splits > 1
+  int* turns;         // (key slots), whose split may add next, when splits > 1
+  int key_slots;      // CTAs of the key kernel for each split
 
   CUTE_HOST_DEVICE Segments q_segments() const {
     return {problem.cu_q, problem.total_q, problem.batch};
   }
   CUTE_HOST_DEVICE Segments k_segments() const {
     return {problem.cu_k, problem.total_k, problem.batch};
+  }
+  CUTE_HOST_DEVICE Cut row_cut(int block) const {
+    return {q_segments(), k_segments(), /*own_is_q=*/true, problem.heads, block};
+  }
+  CUTE_HOST_DEVICE Cut key_cut(int block) const {
+    return {k_segments(), q_segments(), /*own_is_q=*/false, /*items_per_token=*/1, block};
   }
 };
 
@@ -30,16 +79,5 @@ CUTE_HOST_DEVICE float neg_log2_slope(Problem const& p, int sequence, int head) 
   return -kLog2E * p.slopes[sequence * p.slope_batch_stride + head * p.slope_head_stride];
 }
 
-// Query token and head of a packed row; moves on by addition, because divisions are dear in a loop.
-struct RowCursor {
-  int token;
-  int head;
-
-  CUTE_HOST_DEVICE RowCursor(int row, int heads) : token(row / heads), head(row - token * heads) {}
-
-  CUTE_HOST_DEVICE void advance(int rows, int heads) {
-    for (head += rows; head >= heads; head -= heads) ++token;
-  }
-};
 
 }  // namespace ragged_attention

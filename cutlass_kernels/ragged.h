@@ -1,10 +1,12 @@
 // Ragged lengths: the one place that reads cu_q and cu_k.
 //
-// Work is handed out in slots, one CTA each. Segment s begins at slot
+// Work is handed out in slots, one CTA each; a grid is sized from the totals and the batch alone, and a
+// CTA finds its block from cu itself, without a copy to the host. Up to kMaxSortedSegments the slots
+// go to the segments with the costliest blocks first, so that the last CTAs to run are short. Beyond,
+// segment s begins at slot
 //   floor(boundary(s) * items_per_token / block) + s,
-// which leaves every segment at least as many slots as it has blocks. So a grid can be sized from the
-// totals and the batch alone, and a CTA finds its block by a search over cu itself: no prefix sums, no
-// copy to the host. A slot past its segment's last block has nothing to do.
+// which leaves each at least as many slots as it has blocks, and a search finds it without prefix sums.
+// A slot past its segment's last block, or past all blocks, has nothing to do.
 //
 // Segments are the sequences, and before and after them the spare tokens outside [cu[0], cu[batch]],
 // which belong to no sequence. Lengths that do not describe the tensors are clamped to them.
@@ -72,30 +74,101 @@ CUTE_HOST_DEVICE int find_segment(Segments const& segments, int64_t slot, int it
   return low;
 }
 
-// Block `block_index` of one segment and the lengths that go with it.
+// One block of a segment, and the lengths that go with it.
 struct Tile {
-  int sequence;        // index into cu and slopes; meaningless when the other side is empty
-  int64_t q_begin;     // first token of q
-  int64_t k_begin;     // first token of k
-  int queries;         // tokens of q
-  int keys;            // tokens of k
-  int block;           // index of the block within the segment
+  int sequence;     // index into cu and slopes; meaningless without keys or without queries
+  int block;        // index of the block within the segment
+  int64_t q_begin;  // first token of q
+  int64_t k_begin;  // first token of k
+  int queries;      // tokens of q
+  int keys;         // tokens of k
 
   // Query i stands at key position i + shift: ALiBi's distance is |i + shift - j|.
   CUTE_HOST_DEVICE int shift() const { return keys - queries; }
 };
 
-// The tile at `slot`, cut along q. Rows past the sequences have no keys.
-CUTE_HOST_DEVICE Tile find_tile(Segments const& own, Segments const& other, bool own_is_q,
-                                int64_t slot, int items_per_token, int block) {
-  int const s = find_segment(own, slot, items_per_token, block);
-  int64_t const own_begin = own.boundary(s);
-  int const own_length = static_cast<int>(own.length(s));
-  int64_t const other_begin = own.is_sequence(s) ? other.boundary(s) : 0;
-  int const other_length = own.is_sequence(s) ? static_cast<int>(other.length(s)) : 0;
-  int const index = static_cast<int>(slot - first_slot(own, s, items_per_token, block));
-  return own_is_q ? Tile{s - 1, own_begin, other_begin, own_length, other_length, index}
-                  : Tile{s - 1, other_begin, own_begin, other_length, own_length, index};
+// A segment on the two token axes: the one a kernel cuts (own), and the other.
+struct Span {
+  int own_begin, own_length;      // tokens
+  int other_begin, other_length;  // tokens; none beside spare tokens
+};
+
+// How a kernel cuts its work: along one of the two token axes, into blocks of `block` items.
+struct Cut {
+  Segments own, other;
+  bool own_is_q;
+  int items_per_token;
+  int block;
+
+  CUTE_HOST_DEVICE Span span(int s) const {
+    bool const paired = own.is_sequence(s);
+    return {static_cast<int>(own.boundary(s)), static_cast<int>(own.length(s)),
+            paired ? static_cast<int>(other.boundary(s)) : 0,
+            paired ? static_cast<int>(other.length(s)) : 0};
+  }
+  CUTE_HOST_DEVICE int blocks(Span const& span) const {
+    return static_cast<int>((int64_t{span.own_length} * items_per_token + block - 1) / block);
+  }
+  CUTE_HOST_DEVICE Tile tile(int s, int index, Span const& span) const {
+    return own_is_q ? Tile{s - 1, index, span.own_begin, span.other_begin, span.own_length,
+                           span.other_length}
+                    : Tile{s - 1, index, span.other_begin, span.own_begin, span.other_length,
+                           span.own_length};
+  }
+};
+
+constexpr int kMaxSortedSegments = 256;
+
+struct SegmentWork {
+  int blocks;
+  int cost;  // of each block
+};
+
+// The first slot of segment s when the costliest segments come first, equal ones in their order.
+CUTE_HOST_DEVICE int sorted_first_slot(SegmentWork const* work, int count, int s) {
+  SegmentWork const own = work[s];
+  int slot = 0;
+  CUTE_UNROLL
+  for (int i = 0; i < count; ++i) {
+    bool const before = work[i].cost > own.cost || (work[i].cost == own.cost && i < s);
+    slot += before ? work[i].blocks : 0;
+  }
+  return slot;
 }
+
+// What a CTA needs in shared memory to find its tile.
+struct TileSearch {
+  SegmentWork work[kMaxSortedSegments];
+  Span spans[kMaxSortedSegments];
+};
+
+#ifdef __CUDACC__
+// The tile at `slot`, left in shared memory; without queries and keys if there is none.
+// All threads of the CTA call it.
+template <int kThreads>
+CUTE_DEVICE void find_tile(Cut const& cut, int slot, TileSearch& search, Tile& tile) {
+  int const count = cut.own.count();
+  if (threadIdx.x == 0) tile = Tile{};
+  if (count > kMaxSortedSegments) {
+    __syncthreads();
+    int const s = find_segment(cut.own, slot, cut.items_per_token, cut.block);
+    int64_t const first = first_slot(cut.own, s, cut.items_per_token, cut.block);
+    if (threadIdx.x == 0) tile = cut.tile(s, static_cast<int>(slot - first), cut.span(s));
+  } else {
+    for (int s = threadIdx.x; s < count; s += kThreads) {
+      search.spans[s] = cut.span(s);
+      search.work[s] = {cut.blocks(search.spans[s]), search.spans[s].other_length};
+    }
+    __syncthreads();
+    for (int s = threadIdx.x; s < count; s += kThreads) {
+      int const index = slot - sorted_first_slot(search.work, count, s);
+      if (0 <= index && index < search.work[s].blocks) {
+        tile = cut.tile(s, index, search.spans[s]);
+      }
+    }
+  }
+  __syncthreads();
+}
+#endif
 
 }  // namespace ragged_attention

@@ -8,23 +8,34 @@ namespace ragged_attention {
 
 // Strips are 16 rows of an MMA that one warp owns. With one strip its own operand stays in registers;
 // with two, each fragment read from shared memory feeds two products, and the operand is read again.
+constexpr int kKeyRows = 32;  // rows a stage of the key kernel
+
+template <int kPairs_, int kStrips_, int kStages_, int kCtas_>
+struct KeyShape {
+  static constexpr int kPairs = kPairs_;    // of warps; a CTA has kPairs x kStrips x 16 keys
+  static constexpr int kStrips = kStrips_;
+  static constexpr int kStages = kStages_;
+  static constexpr int kCtas = kCtas_;      // at a time on a multiprocessor
+  static constexpr int kKeys = kPairs * kStrips * 16;
+};
+
 struct TilesSm86 {
   static constexpr Tiles kRow = Tiles::kSm86;
   static constexpr char const* kName = "sm86";
   static constexpr int kMinCapability = 86;
   static constexpr int kMaxSharedMemory = 101376;  // bytes a block may have
 
-  // Row kernel: kRowWarps x kRowStrips x 16 rows a CTA, kRowKeys keys a stage.
+  // Row kernel: kRows rows a CTA, kRowKeys keys a stage.
   static constexpr int kRowWarps = 8;
   static constexpr int kRowStrips = 1;
+  static constexpr int kRows = kRowWarps * kRowStrips * 16;
   static constexpr int kRowKeys = 32;
   static constexpr int kRowStages = 4;
 
-  // Key kernel: kKeyPairs x kKeyStrips x 16 keys a CTA, kKeyRows rows a stage.
-  static constexpr int kKeyPairs = 6;
-  static constexpr int kKeyStrips = 1;
-  static constexpr int kKeyRows = 32;
-  static constexpr int kKeyStages = 4;
+  using LongKeys = KeyShape<6, 1, 4, 1>;
+  using ShortKeys = LongKeys;
+
+  static constexpr int kResidentMeanKeys = -1;  // never: too little shared memory
 };
 
 struct TilesSm90 {
@@ -35,13 +46,18 @@ struct TilesSm90 {
 
   static constexpr int kRowWarps = 8;
   static constexpr int kRowStrips = 2;
+  static constexpr int kRows = kRowWarps * kRowStrips * 16;
   static constexpr int kRowKeys = 32;
   static constexpr int kRowStages = 3;
 
-  static constexpr int kKeyPairs = 4;
-  static constexpr int kKeyStrips = 2;
-  static constexpr int kKeyRows = 32;
-  static constexpr int kKeyStages = 4;
+  using LongKeys = KeyShape<4, 2, 4, 1>;
+  using ShortKeys = KeyShape<2, 2, 3, 2>;  // fewer keys past a short sequence's end
+
+  // Resident row kernel: K and V of kResidentKeys keys in shared memory; taken for sequences of at most
+  // kResidentMeanKeys keys on average.
+  static constexpr int kResidentWarps = 8;
+  static constexpr int kResidentKeys = 256;
+  static constexpr int kResidentMeanKeys = 224;
 };
 
 #ifdef __CUDA_ARCH__

@@ -1,7 +1,8 @@
 // mbarriers from sm_80 on. CUTLASS has them from sm_90 on only, hence these lines of PTX.
 //
 // A ring of shared-memory stages has two barriers a stage: `full` completes when every copying thread's
-// cp.async of that stage has landed, `empty` when every consuming warp has read it. Warps then drift
+// cp.async of that stage has landed, `empty` when every consuming thread has read it. Every lane arrives
+// by itself: it costs no more than one lane for its warp, and race checkers can follow it. Warps then drift
 // apart by up to the depth of the ring, where a CTA barrier would lock them to the slowest.
 #pragma once
 
@@ -53,22 +54,19 @@ CUTE_DEVICE void mbarrier_wait(uint64_t* barrier, uint32_t parity) {
   } while (!done);
 }
 
-// A reader's place in a ring: which stage, and the parity of its current phase.
+// A place in a ring: which stage, and the parity of the stage's current phase. One register for both.
 template <int kStages>
 struct RingPosition {
-  int stage = 0;
-  uint32_t parity = 0;
+  int step = 0;  // within two rounds
 
-  CUTE_DEVICE void advance() {
-    if (++stage == kStages) {
-      stage = 0;
-      parity ^= 1;
-    }
-  }
+  CUTE_DEVICE int stage() const { return step < kStages ? step : step - kStages; }
+  CUTE_DEVICE uint32_t parity() const { return step < kStages ? 0 : 1; }
+  CUTE_DEVICE void advance() { step = step + 1 == 2 * kStages ? 0 : step + 1; }
 
-  // The place that kStages - 1 steps further on has to be filled: the stage before this one.
+  // The place kStages - 1 steps further on, to be refilled: the stage before this one.
   CUTE_DEVICE RingPosition refill() const {
-    return stage == 0 ? RingPosition{kStages - 1, parity} : RingPosition{stage - 1, parity ^ 1};
+    int const next = step + kStages - 1;
+    return {next < 2 * kStages ? next : next - 2 * kStages};
   }
 };
 

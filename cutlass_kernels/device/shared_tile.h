@@ -9,6 +9,19 @@ namespace ragged_attention {
 
 using namespace cute;
 
+// The dynamic shared memory of the CTA.
+template <class Storage>
+CUTE_DEVICE Storage& shared_storage() {
+  extern __shared__ char shared_memory[];
+  char* base = shared_memory;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  // hidden from the compiler, which would build it anew from a slow special register at every use
+  asm volatile("" : "+l"(base));
+  __builtin_assume(__isShared(base));
+#endif
+  return *reinterpret_cast<Storage*>(base);
+}
+
 // Five column blocks of 32 features. In a block a row is 64 bytes, and its 16-byte chunk c lies at
 // c ^ ((row >> 1) & 3): eight rows of one chunk touch all 32 banks once, without padding.
 template <int kRows>

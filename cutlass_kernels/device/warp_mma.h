@@ -74,57 +74,66 @@ template <class Element, int kStrips, int kRows>
 using WarpOperand = std::conditional_t<kStrips == 1, RegisterOperand<Element, kStrips, kRows>,
                                        SharedOperand<Element, kStrips, kRows>>;
 
-struct Nothing {
-  CUTE_DEVICE void operator()(int) const {}
-};
-
-// C (M,N) += A (M,160) B (N,160)^T. `between(i)` runs after fragment i of kFeatureSteps * N / 16, so
-// that scalar work fills the gaps between tensor instructions.
-template <class Element, class Engine, class L, class A, int kRows, class Between = Nothing>
-CUTE_DEVICE void multiply_over_features(Tensor<Engine, L>& tCrC, A const& a,
-                                        FragmentSource<Element, kRows, Order::kChunksFirst> const& b,
-                                        Between between = {}) {
-  constexpr int kPairs = size<2>(L{}) / 2;  // pairs of 8-wide tiles, one ldmatrix each
+// One step of C (M,N) += A (M,160) B (N,160)^T: features [16 * step, +16), N tokens of the tile b.
+template <class Element, class C, class A, int kRows>
+CUTE_DEVICE void feature_step(C& tCrC, A const& tCrA,
+                              FragmentSource<Element, kRows, Order::kChunksFirst> const& b,
+                              int step) {
   CUTE_UNROLL
-  for (int step = 0; step < kFeatureSteps; ++step) {
-    auto const tCrA = a(step);  // ((2,2,2),M)
+  for (int n = 0; n < size<2>(tCrC) / 2; ++n) {
+    Tensor tCrB = make_tensor<Element>(Shape<Shape<_2, _2>, _2>{});  // ((2,2),N)
+    load_fragment<SM75_U32x4_LDSM_N>(b.at(n, step), tCrB);
     CUTE_UNROLL
-    for (int n = 0; n < kPairs; ++n) {
-      Tensor tCrB = make_tensor<Element>(Shape<Shape<_2, _2>, _2>{});  // ((2,2),N)
-      load_fragment<SM75_U32x4_LDSM_N>(b.at(n, step), tCrB);
+    for (int half = 0; half < 2; ++half) {
       CUTE_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        CUTE_UNROLL
-        for (int m = 0; m < size<1>(L{}); ++m) {
-          multiply_add<Element>(tCrA(_, m), tCrB(_, half), tCrC(_, m, 2 * n + half));
-        }
+      for (int m = 0; m < size<1>(tCrC); ++m) {
+        multiply_add<Element>(tCrA(_, m), tCrB(_, half), tCrC(_, m, 2 * n + half));
       }
-      between(step * kPairs + n);
     }
   }
 }
 
-// C (M,160) += A (M,K) B (K,160), K tokens of the tile b; A as accumulators left it, packed to 16 bits.
-template <class Element, class EngineC, class LC, class EngineA, class LA, int kRows,
-          class Between = Nothing>
-CUTE_DEVICE void multiply_over_tokens(Tensor<EngineC, LC>& tCrC, Tensor<EngineA, LA> const& tCrA,
-                                      FragmentSource<Element, kRows, Order::kRowsFirst> const& b,
-                                      Between between = {}) {
+// One step of C (M,160) += A (M,K) B (K,160): tokens [16 * k, +16) of the tile b, features [16 * d, +16).
+template <class Element, class C, class A, int kRows>
+CUTE_DEVICE void token_step(C& tCrC, A const& tCrA,
+                            FragmentSource<Element, kRows, Order::kRowsFirst> const& b, int k,
+                            int d) {
+  Tensor tCrB = make_tensor<Element>(Shape<Shape<_2, _2>, _2>{});  // ((2,2),N)
+  load_fragment<SM75_U16x8_LDSM_T>(b.at(k, d), tCrB);
   CUTE_UNROLL
-  for (int k = 0; k < size<2>(LA{}); ++k) {
+  for (int half = 0; half < 2; ++half) {
     CUTE_UNROLL
-    for (int d = 0; d < kFeatureSteps; ++d) {
-      Tensor tCrB = make_tensor<Element>(Shape<Shape<_2, _2>, _2>{});  // ((2,2),N)
-      load_fragment<SM75_U16x8_LDSM_T>(b.at(k, d), tCrB);
-      CUTE_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        CUTE_UNROLL
-        for (int m = 0; m < size<1>(LC{}); ++m) {
-          multiply_add<Element>(tCrA(_, m, k), tCrB(_, half), tCrC(_, m, 2 * d + half));
-        }
-      }
-      between(k * kFeatureSteps + d);
+    for (int m = 0; m < size<1>(tCrC); ++m) {
+      multiply_add<Element>(tCrA(_, m, k), tCrB(_, half), tCrC(_, m, 2 * d + half));
     }
+  }
+}
+
+struct Nothing {
+  CUTE_DEVICE void operator()(int) const {}
+};
+
+// C (M,N) += A (M,160) B (N,160)^T. `between(step)` runs after each step, so that other work fills the
+// gaps between tensor instructions.
+template <class Element, class C, class A, int kRows, class Between = Nothing>
+CUTE_DEVICE void multiply_over_features(
+    C& tCrC, A const& a, FragmentSource<Element, kRows, Order::kChunksFirst> const& b,
+    Between between = {}) {
+  CUTE_UNROLL
+  for (int step = 0; step < kFeatureSteps; ++step) {
+    feature_step<Element>(tCrC, a(step), b, step);
+    between(step);
+  }
+}
+
+// C (M,160) += A (M,K) B (K,160); A as accumulators left it, packed to 16 bits.
+template <class Element, class C, class A, int kRows>
+CUTE_DEVICE void multiply_over_tokens(
+    C& tCrC, A const& tCrA, FragmentSource<Element, kRows, Order::kRowsFirst> const& b) {
+  CUTE_UNROLL
+  for (int k = 0; k < size<2>(tCrA); ++k) {
+    CUTE_UNROLL
+    for (int d = 0; d < kFeatureSteps; ++d) token_step<Element>(tCrC, tCrA, b, k, d);
   }
 }
 
@@ -143,17 +152,24 @@ CUTE_DEVICE float2 unpack(uint32_t pair) {
   return {wide[0], wide[1]};
 }
 
-// Accumulators ((2,2),M,N), rounded to 16 bits, as an A operand ((2,2,2),M,N/2): what a thread holds
-// of C is what it needs of A.
-template <class Element, class Engine, class L>
-CUTE_DEVICE auto pack_operand(Tensor<Engine, L> const& tCrC) {
-  constexpr int kM = size<1>(L{}), kN = size<2>(L{});
-  Tensor tCrA = make_tensor<Element>(Shape<Shape<_2, _2, _2>, Int<kM>, Int<kN / 2>>{});
+template <int kM, int kK>
+using OperandShape = Shape<Shape<_2, _2, _2>, Int<kM / 16>, Int<kK / 16>>;  // ((2,2,2),M,K)
+
+template <class Element, int kM, int kK>
+CUTE_DEVICE auto make_operand() {
+  return make_tensor<Element>(OperandShape<kM, kK>{});
+}
+
+// Rounds accumulators ((2,2),M,N) to 16 bits, into an A operand ((2,2,2),M,N/2): what a thread holds of
+// C is what it needs of A.
+template <class EngineC, class LC, class Operand>
+CUTE_DEVICE void pack_operand(Tensor<EngineC, LC> const& tCrC, Operand&& tCrA) {
+  using Element = typename std::remove_reference_t<Operand>::value_type;
   Tensor pairs = recast<uint32_t>(tCrA);  // ((1,2,2),M,N/2)
   CUTE_UNROLL
-  for (int n = 0; n < kN; ++n) {
+  for (int n = 0; n < size<2>(LC{}); ++n) {
     CUTE_UNROLL
-    for (int m = 0; m < kM; ++m) {
+    for (int m = 0; m < size<1>(LC{}); ++m) {
       CUTE_UNROLL
       for (int half = 0; half < 2; ++half) {
         pairs(make_coord(0, half, n % 2), m, n / 2) = pack<Element>(
@@ -161,6 +177,12 @@ CUTE_DEVICE auto pack_operand(Tensor<Engine, L> const& tCrC) {
       }
     }
   }
+}
+
+template <class Element, class Engine, class L>
+CUTE_DEVICE auto pack_operand(Tensor<Engine, L> const& tCrC) {
+  Tensor tCrA = make_operand<Element, 16 * size<1>(L{}), 8 * size<2>(L{})>();
+  pack_operand(tCrC, tCrA);
   return tCrA;
 }
 

@@ -8,15 +8,13 @@
 #include "../device/store.h"
 #include "key_traits.h"
 #include "row_ring.h"
+#include "turns.h"
 
 namespace ragged_attention {
 
 enum class Role { kDV, kDK };
 
-// The rows whose contribution split `split` of `splits` sums: [begin, end) of the sequence's rows.
-struct RowRange {
-  int begin, end;
-};
+// The rows whose contribution split `split` of `splits` sums.
 CUTE_HOST_DEVICE RowRange split_rows(int rows, int split, int splits, int block) {
   int const blocks = (rows + block - 1) / block;
   int const share = (blocks + splits - 1) / splits * block;
@@ -47,31 +45,27 @@ CUTE_DEVICE float2 column_pair(Array const& values, int n, int lane) {
   return *reinterpret_cast<float2 const*>(values + 8 * n + 2 * (lane % 4));
 }
 
-// S^T to P^T, and u = P^T (1 - t^2) in place of S^T. The thread's first key is `key`.
-template <class T, class TensorS>
-CUTE_DEVICE auto probabilities(TensorS& tSrS, typename T::Stage const& stage,
-                               ScoreConstants const& constants, float key, int lane) {
-  using Element = typename T::Element;
-  Tensor tSrP = make_accumulator<Element, T::kPairKeys, T::kBlockM>();  // ((2,2),N,M)
+// From S^T to P^T and u = P^T (1 - t^2), for the 8-wide tiles 2k and 2k + 1. First key: the thread's.
+template <class T, class TensorS, class TensorP>
+CUTE_DEVICE void weigh(TensorS const& tSrS, TensorP& tSrP, TensorP& tSrU, int k, float first_key,
+                       typename T::Stage const& stage, ScoreConstants const& constants, int lane) {
   CUTE_UNROLL
-  for (int n = 0; n < T::kBlockM / 8; ++n) {
-    float2 const neg_lse = column_pair(stage.neg_lse, n, lane);
-    float2 const neg_slope = column_pair(stage.neg_slope, n, lane);
-    float2 const position = column_pair(stage.position, n, lane);
+  for (int n = 0; n < 2; ++n) {
+    float2 const neg_lse = column_pair(stage.neg_lse, 2 * k + n, lane);
+    float2 const neg_slope = column_pair(stage.neg_slope, 2 * k + n, lane);
+    float2 const position = column_pair(stage.position, 2 * k + n, lane);
     CUTE_UNROLL
     for (int i = 0; i < 4 * T::kStrips; ++i) {
       int const e = i % 2, half = i / 2 % 2, m = i / 4;
-      float& s = tSrS(make_coord(e, half), m, n);
-      float const t = squash<T::kKind>(s, constants);
+      float const t = squash<T::kKind>(tSrS(make_coord(e, half), m, 2 * k + n), constants);
       float const distance =
-          ((e ? position.y : position.x) - key) - static_cast<float>(m * 16 + half * 8);
+          ((e ? position.y : position.x) - first_key) - static_cast<float>(m * 16 + half * 8);
       float const p = probability<T::kKind>(t, e ? neg_slope.y : neg_slope.x, distance,
                                             e ? neg_lse.y : neg_lse.x, constants);
       tSrP(make_coord(e, half), m, n) = p;
-      s = times_squash_derivative<T::kKind>(p, t, constants);
+      tSrU(make_coord(e, half), m, n) = times_squash_derivative<T::kKind>(p, t, constants);
     }
   }
-  return pack_operand<Element>(tSrP);
 }
 
 template <class T, class TensorS>
@@ -95,105 +89,101 @@ template <class T>
 struct Handover {
   using Element = typename T::Element;
 
-  typename T::Exchange& exchange;
-  uint64_t* handed;
-  uint64_t* taken;
-  int lane;
+  typename T::SharedStorage& shared;
+  int pair;
   RingPosition<2> position;
+
+  CUTE_DEVICE uint64_t* handed() const { return &shared.handed[pair][position.stage()]; }
+  CUTE_DEVICE uint64_t* taken() const { return &shared.taken[pair][position.stage()]; }
+  CUTE_DEVICE uint4& fragment(int i) const {
+    return shared.exchange[pair].weights[position.stage()][i][threadIdx.x % 32];
+  }
 
   CUTE_DEVICE static void init_barriers(typename T::SharedStorage& shared) {
     for (int i = 0; i < 2 * T::kPairs; ++i) {
-      mbarrier_init(&shared.handed[i / 2][i % 2], 1);
-      mbarrier_init(&shared.taken[i / 2][i % 2], 1);
+      mbarrier_init(&shared.handed[i / 2][i % 2], 32);
+      mbarrier_init(&shared.taken[i / 2][i % 2], 32);
     }
   }
 
-  // tSrW: ((2,2),N,M) in fp32
-  template <class TensorW>
-  CUTE_DEVICE void hand(TensorW const& tSrW) {
-    Tensor const weights = pack_operand<Element>(tSrW);       // ((2,2,2),N,M/2)
-    Tensor const fragments = recast<uint4 const>(weights);  // (1,N,M/2)
-    mbarrier_wait(&taken[position.stage], position.parity ^ 1);
+  CUTE_DEVICE void wait_until_taken() { mbarrier_wait(taken(), position.parity() ^ 1); }
+
+  // The weights of 16 rows: an A operand ((2,2,2),N,1)
+  template <class TensorU>
+  CUTE_DEVICE void put(TensorU const& tSrU, int k) {
+    Tensor const fragments = recast<uint4 const>(tSrU);  // (1,N,1)
     CUTE_UNROLL
-    for (int i = 0; i < T::kFragments; ++i) {
-      exchange.weights[position.stage][i][lane] = fragments(i);
-    }
-    __syncwarp();
-    if (lane == 0) mbarrier_arrive(&handed[position.stage]);
+    for (int m = 0; m < T::kStrips; ++m) fragment(k * T::kStrips + m) = fragments(m);
+  }
+
+  CUTE_DEVICE void hand() {
+    mbarrier_arrive(handed());
     position.advance();
   }
 
   // The weights as pack_operand left them: ((2,2,2),N,M/2)
   CUTE_DEVICE auto take() {
-    Tensor weights = make_tensor<Element>(
-        Shape<Shape<_2, _2, _2>, Int<T::kStrips>, Int<T::kBlockM / 16>>{});
+    Tensor weights = make_operand<Element, T::kPairKeys, T::kBlockM>();
     Tensor fragments = recast<uint4>(weights);  // (1,N,M/2)
-    mbarrier_wait(&handed[position.stage], position.parity);
+    mbarrier_wait(handed(), position.parity());
     CUTE_UNROLL
     for (int i = 0; i < T::kFragments; ++i) {
-      fragments(i) = exchange.weights[position.stage][i][lane];
+      fragments(i) = fragment(i);
     }
-    __syncwarp();
-    if (lane == 0) mbarrier_arrive(&taken[position.stage]);
+    mbarrier_arrive(taken());
     position.advance();
     return weights;
   }
 };
 
+// dk and dv of the keys [first_key, first_key + kBlockN) of the tile, from this split's rows.
 template <class T>
-CUTE_DEVICE void key_cta(KernelParams const& params) {
+CUTE_DEVICE void key_tile(KernelParams const& params, typename T::SharedStorage& shared,
+                          Tile const& tile, int first_key) {
   using Element = typename T::Element;
-  extern __shared__ char shared_memory[];
-  auto& shared = *reinterpret_cast<typename T::SharedStorage*>(shared_memory);
   Problem const& p = params.problem;
   int const lane = threadIdx.x % 32;
   int const warp = __shfl_sync(~0u, threadIdx.x / 32, 0);  // tells the compiler it is uniform
   Role const role = warp < T::kPairs ? Role::kDV : Role::kDK;
   int const pair = warp % T::kPairs;
+  int const pair_key = first_key + pair * T::kPairKeys;
 
-  Tile const tile = find_tile(params.k_segments(), params.q_segments(), /*own_is_q=*/false,
-                              blockIdx.x, /*items_per_token=*/1, T::kBlockN);
-  int const pair_key = tile.block * T::kBlockN + pair * T::kPairKeys;
-  if (tile.block * T::kBlockN >= tile.keys) return;  // the grid is an upper bound
-  RowRange const rows = split_rows(tile.queries * p.heads, blockIdx.y, params.splits, T::kBlockM);
-
-  auto& own = shared.tiles.operands[pair];
-  auto* const own_tile = role == Role::kDV ? own.k : own.v;
-  load_keys<T>(role == Role::kDV ? p.k : p.v, tile, pair_key, own_tile, lane);
-  for (int head = threadIdx.x; head < p.heads; head += T::kThreads) {
-    shared.neg_slopes[head] = rows.end > 0 ? neg_log2_slope(p, tile.sequence, head) : 0.0f;
-  }
   if (threadIdx.x == 0) {
     RowRing<T>::init_barriers(shared);
     Handover<T>::init_barriers(shared);
   }
-  RowRing<T> ring(shared, params, tile, rows.begin, rows.end,
-                  static_cast<int>(threadIdx.x) - T::kPairs * 32);
-  if constexpr (!T::kRingReusesOperands) {
-    __syncthreads();
-    ring.fill();
+  auto& own = shared.tiles.operands[pair];
+  auto* const own_tile = role == Role::kDV ? own.k : own.v;
+  load_keys<T>(role == Role::kDV ? p.k : p.v, tile, pair_key, own_tile, lane);
+  for (int head = threadIdx.x; head < p.heads; head += T::kThreads) {
+    shared.neg_slopes[head] = tile.queries > 0 ? neg_log2_slope(p, tile.sequence, head) : 0.0f;
+  }
+  __syncthreads();
+  RowRange const rows = split_rows(tile.queries * p.heads, blockIdx.y, gridDim.y, T::kBlockM);
+  RowRing<T> ring(shared, params, tile, rows.begin);
+  if constexpr (T::kRingReusesOperands) {
+    cp_async_wait<0>();
+  } else {
+    ring.fill(rows.end - rows.begin);
     cp_async_fence();
     cp_async_wait<1>();  // K and V, but not the ring
-  } else {
-    cp_async_wait<0>();
   }
   __syncwarp();
   typename T::Operand const keys(typename T::OwnSource(own_tile, lane));  // (N,160)
   if constexpr (T::kRingReusesOperands) {
     __syncthreads();
-    ring.fill();
+    ring.fill(rows.end - rows.begin);
   }
 
   // both products' B operands: q and dout for a dV warp, dout and q for a dK warp
   auto& first = shared.tiles.stages[0];
   typename T::FeatureSource const sB_features(role == Role::kDV ? first.q : first.dout, lane);
   typename T::TokenSource const sB_tokens(role == Role::kDV ? first.dout : first.q, lane);
-  Handover<T> handover{shared.exchange[pair], shared.handed[pair], shared.taken[pair], lane};
-  float const first_key = static_cast<float>(pair_key + lane / 4);
+  Handover<T> handover{shared, pair};
 
   Tensor tKrdK = make_accumulator<Element, T::kPairKeys, kHeadDim>();  // or dV: ((2,2),N,20)
   clear(tKrdK);
-  for (int row = rows.begin; row < rows.end; row += T::kBlockM) {
+  for (int left = rows.end - rows.begin; left > 0; left -= T::kBlockM) {
     Tensor tSrS = make_accumulator<Element, T::kPairKeys, T::kBlockM>();  // or dP^T: ((2,2),N,M)
     int const index = ring.acquire();
     auto const& stage = shared.tiles.stages[index];
@@ -204,40 +194,65 @@ CUTE_DEVICE void key_cta(KernelParams const& params) {
       start_at_neg_delta<T>(tSrS, stage, lane);
     }
     multiply_over_features<Element>(tSrS, keys, sB_features.shifted(offset));
-    auto tSrP = make_tensor<Element>(
-        Shape<Shape<_2, _2, _2>, Int<T::kStrips>, Int<T::kBlockM / 16>>{});  // or dX^T
+    Tensor tKrP = make_operand<Element, T::kPairKeys, T::kBlockM>();  // or dX^T: ((2,2,2),N,M/2)
     if (role == Role::kDV) {
-      tSrP = probabilities<T>(tSrS, stage, params.score, first_key, lane);
-      handover.hand(tSrS);
+      float const first_key = static_cast<float>(pair_key + lane / 4);
+      handover.wait_until_taken();
+      CUTE_UNROLL
+      for (int k = 0; k < T::kBlockM / 16; ++k) {
+        Tensor tSrP = make_accumulator<Element, T::kPairKeys, 16>();  // ((2,2),N,2)
+        Tensor tSrU = make_accumulator<Element, T::kPairKeys, 16>();  // ((2,2),N,2)
+        weigh<T>(tSrS, tSrP, tSrU, k, first_key, stage, params.score, lane);
+        pack_operand(tSrP, local_tile(tKrP, OperandShape<T::kPairKeys, 16>{},
+                                      make_coord(_0{}, _0{}, k)));
+        handover.put(pack_operand<Element>(tSrU), k);
+      }
+      handover.hand();
     } else {
       scale_by_operand<Element>(tSrS, handover.take());
-      tSrP = pack_operand<Element>(tSrS);
+      pack_operand(tSrS, tKrP);
     }
-    multiply_over_tokens<Element>(tKrdK, tSrP, sB_tokens.shifted(offset));
-    ring.release();
+    multiply_over_tokens<Element>(tKrdK, tKrP, sB_tokens.shifted(offset));
+    ring.release(left);
   }
 
+  bool const is_first = blockIdx.y == 0;
+  bool const is_last = blockIdx.y + 1 == gridDim.y;
+  if (!is_first) wait_for_turn(params.turns + blockIdx.x, blockIdx.y);
   float const factor = role == Role::kDV ? 1.0f : p.scale;
+  auto* const sums = role == Role::kDV ? params.sum_dv : params.sum_dk;
+  auto* const out = static_cast<Element*>(role == Role::kDV ? p.dv : p.dk);
   CUTE_UNROLL
   for (int i = 0; i < 2 * T::kStrips; ++i) {
     int const key = pair_key + i * 8 + lane / 4;
     bool const valid = key < tile.keys;
-    int64_t const token = tile.k_begin + key;
-    if (params.splits == 1) {
-      auto* const out = static_cast<Element*>(role == Role::kDV ? p.dv : p.dk);
-      store_row(tKrdK, i / 2, i % 2, factor, out + token * kHeadDim, valid, lane);
-    } else {
-      auto* const out = role == Role::kDV ? params.partial_dv : params.partial_dk;
-      store_row_fp32(tKrdK, i / 2, i % 2, factor,
-                     out + (blockIdx.y * p.total_k + token) * kHeadDim, valid, lane);
+    int64_t const begin = (tile.k_begin + key) * kHeadDim;
+    if (!is_first && valid) add_row(tKrdK, i / 2, i % 2, sums + begin, lane);
+    if (is_last) {
+      store_row(tKrdK, i / 2, i % 2, factor, out + begin, valid, lane);
+    } else if (valid) {
+      store_sums(tKrdK, i / 2, i % 2, sums + begin, lane);
     }
   }
+  if (!is_last) pass_turn(params.turns + blockIdx.x, blockIdx.y + 1);
 }
 
 template <class T>
-__global__ void __launch_bounds__(T::kThreads, 1)
+__global__ void __launch_bounds__(T::kThreads, T::kCtas)
     key_kernel(__grid_constant__ KernelParams const params) {
-  if constexpr (T::kCompiled) key_cta<T>(params);
+  if constexpr (T::kCompiled) {
+    auto& shared = shared_storage<typename T::SharedStorage>();
+    find_tile<T::kThreads>(params.key_cut(T::kBlockN), blockIdx.x, shared.search, shared.tile);
+    int const first_key = shared.tile.block * T::kBlockN;
+    int const keys = shared.tile.keys - first_key;
+    if (keys <= 0) return;  // the grid is an upper bound
+    if constexpr (T::Wide::kStrips > 1) {
+      if (keys <= T::Narrow::kBlockN) {
+        return key_tile<typename T::Narrow>(params, shared.narrow, shared.tile, first_key);
+      }
+    }
+    key_tile<typename T::Wide>(params, shared.wide, shared.tile, first_key);
+  }
 }
 
 }  // namespace ragged_attention

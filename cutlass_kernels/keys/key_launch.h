@@ -8,18 +8,25 @@ namespace ragged_attention {
 
 template <class T>
 void launch_key_traits(KernelParams const& params, cudaStream_t stream) {
-  Problem const& p = params.problem;
-  int64_t const slots = slot_bound(p.total_k, 1, T::kBlockN, p.batch);
-  launch(key_kernel<T>, dim3(static_cast<unsigned>(slots), params.splits), T::kThreads,
+  launch(key_kernel<T>, dim3(params.key_slots, params.splits), T::kThreads,
          sizeof(typename T::SharedStorage), params, stream, "key kernel");
 }
 
-template <class Element, class TileRow>
-void launch_key_kernel(KernelParams const& params, cudaStream_t stream) {
+template <class Element, class TileRow, class Shape>
+void launch_key_shape(KernelParams const& params, cudaStream_t stream) {
   if (score_kind(params.problem.softcap) == ScoreKind::kBounded) {
-    launch_key_traits<KeyTraits<Element, TileRow, ScoreKind::kBounded>>(params, stream);
+    launch_key_traits<KeyKernelTraits<Element, TileRow, Shape, ScoreKind::kBounded>>(params, stream);
   } else {
-    launch_key_traits<KeyTraits<Element, TileRow, ScoreKind::kGeneral>>(params, stream);
+    launch_key_traits<KeyKernelTraits<Element, TileRow, Shape, ScoreKind::kGeneral>>(params, stream);
+  }
+}
+
+template <class Element, class TileRow>
+void launch_key_kernel(KernelParams const& params, Plan const& plan, cudaStream_t stream) {
+  if (plan.short_keys) {
+    launch_key_shape<Element, TileRow, typename TileRow::ShortKeys>(params, stream);
+  } else {
+    launch_key_shape<Element, TileRow, typename TileRow::LongKeys>(params, stream);
   }
 }
 

@@ -3,25 +3,30 @@
 
 #include "../device/mbarrier.h"
 #include "../device/warp_mma.h"
+#include "../ragged.h"
 #include "../score.h"
 #include "../tiles.h"
 
 namespace ragged_attention {
 
-template <class Element_, class TileRow, ScoreKind kKind_>
+// Rows [begin, end) of a sequence.
+struct RowRange {
+  int begin, end;
+};
+
+template <class Element_, class TileRow, class Shape, ScoreKind kKind_>
 struct KeyTraits {
   using Element = Element_;
   static constexpr ScoreKind kKind = kKind_;
-  static constexpr bool kCompiled = kCompiledHere<TileRow>;
-  static constexpr int kPairs = TileRow::kKeyPairs;    // of warps; a pair shares its keys
+  static constexpr int kPairs = Shape::kPairs;    // of warps; a pair shares its keys
   static constexpr int kWarps = 2 * kPairs;
   static constexpr int kThreads = kWarps * 32;
-  static constexpr int kStrips = TileRow::kKeyStrips;  // of 16 keys a pair
+  static constexpr int kStrips = Shape::kStrips;  // of 16 keys a pair
   static constexpr int kPairKeys = kStrips * 16;
   static constexpr int kBlockN = kPairs * kPairKeys;   // keys
-  static constexpr int kBlockM = TileRow::kKeyRows;    // rows: (query token, head) pairs
-  static constexpr int kStages = TileRow::kKeyStages;
-  static constexpr int kCopyThreads = 4 * kBlockM;     // the first of the dK warps
+  static constexpr int kBlockM = kKeyRows;    // rows: (query token, head) pairs
+  static constexpr int kStages = Shape::kStages;
+  static constexpr int kCopyThreads = 4 * kBlockM;     // the last warps of the CTA
 
   using OwnSource = FragmentSource<Element, kPairKeys, Order::kRowsFirst>;
   using FeatureSource = FragmentSource<Element, kBlockM, Order::kChunksFirst>;
@@ -67,9 +72,31 @@ struct KeyTraits {
     uint64_t handed[kPairs][2];  // weights are there
     uint64_t taken[kPairs][2];   // weights have been read
   };
-  static_assert(sizeof(SharedStorage) <= TileRow::kMaxSharedMemory,
-                "more shared memory than one CTA has");
-  static_assert(kCopyThreads <= kPairs * 32, "the dK warps copy");
+  static_assert(kCopyThreads <= kThreads, "a thread copies a quarter row of q and of dout a stage");
+};
+
+// A kernel's two ways with a tile: as wide as its shape, or, for what is left of a sequence's keys at its
+// end, half as wide, with one strip a warp.
+template <class Element, class TileRow, class Shape, ScoreKind kKind>
+struct KeyKernelTraits {
+  using Wide = KeyTraits<Element, TileRow, Shape, kKind>;
+  using Narrow =
+      KeyTraits<Element, TileRow, KeyShape<Shape::kPairs, 1, Shape::kStages, Shape::kCtas>, kKind>;
+  static constexpr bool kCompiled = kCompiledHere<TileRow>;
+  static constexpr int kThreads = Wide::kThreads;
+  static constexpr int kBlockN = Wide::kBlockN;
+  static constexpr int kCtas = Shape::kCtas;  // at a time on a multiprocessor
+
+  struct SharedStorage {
+    union {
+      TileSearch search;
+      typename Wide::SharedStorage wide;
+      typename Narrow::SharedStorage narrow;
+    };
+    Tile tile;
+  };
+  static_assert(kCtas * (sizeof(SharedStorage) + 1024) <= TileRow::kMaxSharedMemory + 1024,
+                "more shared memory than the CTAs of a multiprocessor have");
 };
 
 }  // namespace ragged_attention

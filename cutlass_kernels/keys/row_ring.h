@@ -9,43 +9,40 @@ namespace ragged_attention {
 template <class T>
 struct RowRing {
   using Element = typename T::Element;
-  static constexpr int kStageBytes = sizeof(typename T::Stage);
 
   typename T::SharedStorage& shared;
   KernelParams const& params;
   Tile const& tile;
-  int const end;         // row after the last
-  int const copier;      // index among the copying threads
-  int next_row;          // this thread's row of the next tile to copy
-  RowCursor cursor;      // the same as token and head
+  RowCursor cursor;  // token and head of this thread's row of the next tile to copy
   RingPosition<T::kStages> position;
 
   CUTE_DEVICE RowRing(typename T::SharedStorage& shared, KernelParams const& params,
-                      Tile const& tile, int begin, int end, int copier)
+                      Tile const& tile, int first_row)
       : shared(shared),
         params(params),
         tile(tile),
-        end(end),
-        copier(copier),
-        next_row(begin + copier / 4),
-        cursor(next_row, params.problem.heads) {}
+        cursor(first_row + (copier() < 0 ? 0 : copier() / 4), params.by_heads) {}
+
+  // This thread's index among the copying threads, or negative.
+  CUTE_DEVICE static int copier() {
+    return static_cast<int>(threadIdx.x) - (T::kThreads - T::kCopyThreads);
+  }
 
   // One thread of the CTA; a CTA barrier has to follow.
   CUTE_DEVICE static void init_barriers(typename T::SharedStorage& shared) {
     for (int stage = 0; stage < T::kStages; ++stage) {
       // one arrival by each thread's copies, one more where a thread stores what it computed
       mbarrier_init(&shared.full[stage], T::kCopyThreads + T::kBlockM);
-      mbarrier_init(&shared.empty[stage], T::kWarps);
+      mbarrier_init(&shared.empty[stage], T::kThreads);
     }
   }
 
-  CUTE_DEVICE bool copies() const { return 0 <= copier && copier < T::kCopyThreads; }
-
-  CUTE_DEVICE void copy_next(int stage_index) {
+  // The next tile; `left` rows are left from its first on.
+  CUTE_DEVICE void copy_next(int stage_index, int left) {
     Problem const& p = params.problem;
     auto& stage = shared.tiles.stages[stage_index];
-    int const row = copier / 4, chunk = copier % 4;
-    bool const valid = next_row < end;
+    int const row = copier() / 4, chunk = copier() % 4;
+    bool const valid = row < left;
     int64_t const token = tile.q_begin + (valid ? cursor.token : 0);
     int const head = valid ? cursor.head : 0;
     auto source = [&](View const& view) {
@@ -58,7 +55,7 @@ struct RowRing {
     if (chunk == 0) {
       using CopyFloat = SM80_CP_ASYNC_CACHEALWAYS<float>;
       if (valid) {
-        int64_t const packed = tile.q_begin * p.heads + next_row;
+        int64_t const packed = token * p.heads + head;
         CopyFloat::copy(params.neg_lse[packed], stage.neg_lse[row]);
         CopyFloat::copy(params.neg_delta[packed], stage.neg_delta[row]);
       } else {
@@ -70,32 +67,32 @@ struct RowRing {
       mbarrier_arrive(&shared.full[stage_index]);
     }
     mbarrier_arrive_when_copied(&shared.full[stage_index]);
-    next_row += T::kBlockM;
-    cursor.advance(T::kBlockM, p.heads);
+    cursor.advance(params.key_step, p.heads);
   }
-
-  CUTE_DEVICE bool more() const { return next_row - copier / 4 < end; }
 
   // All stages but one, which stays free for the slowest warp.
-  CUTE_DEVICE void fill() {
-    if (!copies()) return;
-    for (int stage = 0; stage < T::kStages - 1 && more(); ++stage) copy_next(stage);
+  CUTE_DEVICE void fill(int left) {
+    if (copier() < 0) return;
+    for (int stage = 0; stage < T::kStages - 1 && left > 0; ++stage, left -= T::kBlockM) {
+      copy_next(stage, left);
+    }
   }
 
-  // Waits for the next tile.
+  // Waits for the next tile; the index of its stage.
   CUTE_DEVICE int acquire() const {
-    mbarrier_wait(&shared.full[position.stage], position.parity);
-    return position.stage;
+    mbarrier_wait(&shared.full[position.stage()], position.parity());
+    return position.stage();
   }
 
-  // This warp has read the tile; the copying warps refill the stage that all have left, or soon will.
-  CUTE_DEVICE void release() {
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) mbarrier_arrive(&shared.empty[position.stage]);
-    if (copies() && more()) {
+  // This thread has read the tile, from whose first row on `left` rows were left; the copying warps refill
+  // the stage that all have left, or soon will.
+  CUTE_DEVICE void release(int left) {
+    mbarrier_arrive(&shared.empty[position.stage()]);
+    left -= (T::kStages - 1) * T::kBlockM;
+    if (copier() >= 0 && left > 0) {
       auto const refill = position.refill();
-      mbarrier_wait(&shared.empty[refill.stage], refill.parity ^ 1);
-      copy_next(refill.stage);
+      mbarrier_wait(&shared.empty[refill.stage()], refill.parity() ^ 1);
+      copy_next(refill.stage(), left);
     }
     position.advance();
   }

@@ -6,54 +6,11 @@
 
 #include "../device/store.h"
 #include "key_ring.h"
+#include "row_io.h"
 #include "row_softmax.h"
 #include "row_traits.h"
 
 namespace ragged_attention {
-
-// Rows without a key: out = dq = 0.
-template <class T>
-CUTE_DEVICE void store_zero_rows(Problem const& p, int64_t row, int rows) {
-  int64_t const begin = row * kHeadDim / 8;
-  for (int i = threadIdx.x; i < rows * (kHeadDim / 8); i += T::kThreads) {
-    static_cast<uint4*>(p.out)[begin + i] = uint4{};
-    static_cast<uint4*>(p.dq)[begin + i] = uint4{};
-  }
-}
-
-// Starts the copies of this warp's rows of q and dout, and fills in their RowScores.
-template <class T>
-CUTE_DEVICE void load_rows(KernelParams const& params, Tile const& tile, int first_row, int rows,
-                           typename T::WarpOperands& own, typename T::RowScore* scores, int lane) {
-  using Element = typename T::Element;
-  Problem const& p = params.problem;
-  int const chunk = lane & 3;
-  RowCursor cursor(first_row + lane / 4, p.heads);
-  CUTE_UNROLL
-  for (int i = 0; i < T::kWarpRows / 8; ++i, cursor.advance(8, p.heads)) {
-    int const row = i * 8 + lane / 4;
-    bool const valid = row < rows;
-    int64_t const token = tile.q_begin + (valid ? cursor.token : 0);
-    int const head = valid ? cursor.head : 0;
-    auto row_of = [&](View const& view) {
-      return static_cast<Element const*>(view.data) + token * view.token_stride +
-             head * view.head_stride + chunk * 8;
-    };
-    copy_row_async<T::kWarpRows>(row_of(p.q), chunk_address<T::kWarpRows>(own.q, row, chunk),
-                                 valid);
-    copy_row_async<T::kWarpRows>(row_of(p.dout), chunk_address<T::kWarpRows>(own.dout, row, chunk),
-                                 valid);
-  }
-  cp_async_fence();
-  if (lane < T::kWarpRows) {
-    RowCursor const own_row(first_row + lane, p.heads);
-    bool const valid = lane < rows;
-    float const neg_slope = valid ? neg_log2_slope(p, tile.sequence, own_row.head) : 0.0f;
-    int const position = own_row.token + tile.shift();
-    scores[lane] = {neg_slope, static_cast<float>(position),
-                    neg_bias_maximum(neg_slope, position, tile.keys), 0.0f};
-  }
-}
 
 // dP += dout V^T, and from S: dX = P (1 - t^2) (dP - delta), as an A operand ((2,2,2),M,N/2).
 template <class T, class TensorS, class TensorP>
@@ -62,9 +19,8 @@ CUTE_DEVICE auto weigh_and_multiply(RowSoftmax<T> const& softmax, TensorS& tSrS,
                                     typename T::FeatureSource const& sV, int key) {
   using Element = typename T::Element;
   if constexpr (T::kStrips == 1) {
-    constexpr int kParts = kFeatureSteps * T::kBlockN / 16;
-    multiply_over_features<Element>(tSrdP, dout, sV, [&](int part) {
-      softmax.weigh(tSrS, key, part, kParts);
+    multiply_over_features<Element>(tSrdP, dout, sV, [&](int step) {
+      softmax.weigh(tSrS, key, step, kFeatureSteps);
     });
     softmax.mask_keys(tSrS, key);
     CUTE_UNROLL
@@ -83,26 +39,30 @@ CUTE_DEVICE auto weigh_and_multiply(RowSoftmax<T> const& softmax, TensorS& tSrS,
 template <class T>
 CUTE_DEVICE void row_cta(KernelParams const& params) {
   using Element = typename T::Element;
-  extern __shared__ char shared_memory[];
-  auto& shared = *reinterpret_cast<typename T::SharedStorage*>(shared_memory);
+  auto& shared = shared_storage<typename T::SharedStorage>();
   Problem const& p = params.problem;
   int const warp = threadIdx.x / 32;
   int const lane = threadIdx.x % 32;
 
-  Tile const tile = find_tile(params.q_segments(), params.k_segments(), /*own_is_q=*/true,
-                              blockIdx.x, p.heads, T::kBlockM);
-  int const first_row = tile.block * T::kBlockM;  // within the sequence
-  int const rows = min(tile.queries * p.heads - first_row, T::kBlockM);
-  if (rows <= 0) return;  // the grid is an upper bound
-  int64_t const packed_row = tile.q_begin * p.heads + first_row;
-  if (tile.keys == 0) return store_zero_rows<T>(p, packed_row, rows);
+  clear_turns(params, T::kThreads);
+  find_tile<T::kThreads>(params.row_cut(T::kBlockM), blockIdx.x, shared.search, shared.tile);
+  // read from shared memory where they are needed: registers are short in between
+  Tile const& tile = shared.tile;
+  auto first_row = [&] { return tile.block * T::kBlockM; };  // within the sequence
+  auto rows = [&] { return min(tile.queries * p.heads - first_row(), T::kBlockM); };
+  auto packed_row = [&] { return tile.q_begin * p.heads + first_row(); };
+  if (rows() <= 0) return;  // the grid is an upper bound
+  if (tile.keys == 0) return store_zero_rows(p, packed_row(), rows(), T::kThreads);
 
   auto& own = shared.tiles.operands[warp];
   auto* const scores = shared.rows + warp * T::kWarpRows;
   int const warp_row = warp * T::kWarpRows;
-  load_rows<T>(params, tile, first_row + warp_row, rows - warp_row, own, scores, lane);
+  copy_rows<T>(params, p.q, tile, first_row() + warp_row, rows() - warp_row, own.q, lane);
+  copy_rows<T>(params, p.dout, tile, first_row() + warp_row, rows() - warp_row, own.dout, lane);
+  cp_async_fence();
+  fill_scores<T>(params, tile, first_row() + warp_row, rows() - warp_row, scores, lane);
   if (threadIdx.x == 0) KeyRing<T>::init_barriers(shared);
-  KeyRing<T> ring(shared, p, tile, /*sweeps=*/2);
+  KeyRing<T> ring(shared, p);
   if constexpr (!T::kRingReusesOperands) {
     __syncthreads();
     ring.fill();
@@ -122,7 +82,7 @@ CUTE_DEVICE void row_cta(KernelParams const& params) {
   auto const& first = shared.tiles.stages[0];
   typename T::FeatureSource const sK_features(first.k, lane), sV_features(first.v, lane);
   typename T::TokenSource const sK_tokens(first.k, lane), sV_tokens(first.v, lane);
-  RowSoftmax<T> softmax(params.score, scores, tile.keys, lane);
+  RowSoftmax<T> softmax(params.score, scores, tile, lane);
 
   Tensor tOrO = make_accumulator<Element, T::kWarpRows, kHeadDim>();  // ((2,2),M,20)
   clear(tOrO);
@@ -131,25 +91,20 @@ CUTE_DEVICE void row_cta(KernelParams const& params) {
     clear(tSrS);
     int const stage = ring.acquire();
     multiply_over_features<Element>(tSrS, q, sK_features.shifted(stage));
-    Tensor const tOrP = softmax.probabilities(tSrS, tOrO, key);  // ((2,2,2),M,N/2)
+    Tensor const tOrP = softmax.template probabilities<true>(tSrS, tOrO, key);  // ((2,2,2),M,N/2)
     multiply_over_tokens<Element>(tOrO, tOrP, sV_tokens.shifted(stage));
-    ring.release();
+    ring.release(key);
   }
 
   softmax.finish(tOrO, dout);
   CUTE_UNROLL
-  for (int m = 0; m < T::kStrips; ++m) {
-    CUTE_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      int const row = warp_row + softmax.row(m, half);
-      bool const valid = row < rows;
-      store_row(tOrO, m, half, softmax.inverse_sum(m, half),
-                static_cast<Element*>(p.out) + (packed_row + row) * kHeadDim, valid, lane);
-      if (valid && lane % 4 == 0) {
-        params.neg_lse[packed_row + row] = softmax.score(m, half).neg_reference;
-        params.neg_delta[packed_row + row] = softmax.score(m, half).neg_delta;
-      }
-    }
+  for (int i = 0; i < 2 * T::kStrips; ++i) {
+    int const m = i / 2, half = i % 2, row = warp_row + softmax.row(m, half);
+    bool const valid = row < rows();
+    int64_t const packed = packed_row() + row;
+    store_row(tOrO, m, half, softmax.inverse_sum(m, half),
+              static_cast<Element*>(p.out) + packed * kHeadDim, valid, lane);
+    store_statistics(params, softmax.score(m, half), packed, valid, lane);
   }
 
   Tensor tQrdQ = make_accumulator<Element, T::kWarpRows, kHeadDim>();  // ((2,2),M,20)
@@ -164,16 +119,13 @@ CUTE_DEVICE void row_cta(KernelParams const& params) {
     Tensor const tQrdX = weigh_and_multiply<T>(softmax, tSrS, tSrdP, dout,  //
                                                sV_features.shifted(stage), key);
     multiply_over_tokens<Element>(tQrdQ, tQrdX, sK_tokens.shifted(stage));
-    ring.release();
+    ring.release(ring.sweep_keys() + key);
   }
   CUTE_UNROLL
-  for (int m = 0; m < T::kStrips; ++m) {
-    CUTE_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      int const row = warp_row + softmax.row(m, half);
-      store_row(tQrdQ, m, half, p.scale,
-                static_cast<Element*>(p.dq) + (packed_row + row) * kHeadDim, row < rows, lane);
-    }
+  for (int i = 0; i < 2 * T::kStrips; ++i) {
+    int const m = i / 2, half = i % 2, row = warp_row + softmax.row(m, half);
+    store_row(tQrdQ, m, half, p.scale,
+              static_cast<Element*>(p.dq) + (packed_row() + row) * kHeadDim, row < rows(), lane);
   }
 }
 

@@ -1,25 +1,33 @@
-// How the row kernel is launched; included by its instantiations only.
+// How the row kernels are launched; included by their instantiations only.
 #pragma once
 
 #include "../launch.h"
+#include "resident_kernel.h"
 #include "row_kernel.h"
 
 namespace ragged_attention {
 
-template <class T>
-void launch_row_traits(KernelParams const& params, cudaStream_t stream) {
-  Problem const& p = params.problem;
-  int64_t const slots = slot_bound(p.total_q, p.heads, T::kBlockM, p.batch);
-  launch(row_kernel<T>, dim3(static_cast<unsigned>(slots)), T::kThreads,
-         sizeof(typename T::SharedStorage), params, stream, "row kernel");
+template <class Element, class TileRow, ScoreKind kKind>
+void launch_row_kind(KernelParams const& params, Plan const& plan, cudaStream_t stream) {
+  dim3 const grid(plan.row_ctas);
+  if constexpr (TileRow::kResidentMeanKeys > 0) {
+    if (plan.resident_rows) {
+      using T = ResidentTraits<Element, TileRow, kKind>;
+      return launch(resident_row_kernel<T>, grid, T::kThreads, sizeof(typename T::SharedStorage),
+                    params, stream, "resident row kernel");
+    }
+  }
+  using T = RowTraits<Element, TileRow, kKind>;
+  launch(row_kernel<T>, grid, T::kThreads, sizeof(typename T::SharedStorage), params, stream,
+         "row kernel");
 }
 
 template <class Element, class TileRow>
-void launch_row_kernel(KernelParams const& params, cudaStream_t stream) {
+void launch_row_kernel(KernelParams const& params, Plan const& plan, cudaStream_t stream) {
   if (score_kind(params.problem.softcap) == ScoreKind::kBounded) {
-    launch_row_traits<RowTraits<Element, TileRow, ScoreKind::kBounded>>(params, stream);
+    launch_row_kind<Element, TileRow, ScoreKind::kBounded>(params, plan, stream);
   } else {
-    launch_row_traits<RowTraits<Element, TileRow, ScoreKind::kGeneral>>(params, stream);
+    launch_row_kind<Element, TileRow, ScoreKind::kGeneral>(params, plan, stream);
   }
 }
 

@@ -1,8 +1,12 @@
 // Between the products of the row kernel: scores to probabilities, and to the weights of dX.
 #pragma once
 
+#include <cfloat>
+
+#include "../ragged.h"
 #include "../score.h"
-#include "row_traits.h"
+#include "../device/warp_mma.h"
+#include "row_score.h"
 
 namespace ragged_attention {
 
@@ -11,19 +15,18 @@ namespace ragged_attention {
 template <class T>
 struct RowSoftmax {
   using Element = typename T::Element;
-  using RowScore = typename T::RowScore;
   static constexpr bool kRunningMaximum = T::kKind == ScoreKind::kGeneral;
   static constexpr int kTiles = T::kBlockN / 8;  // 8-wide tiles of a block of keys
 
   ScoreConstants constants;
   RowScore* scores;  // of this warp's rows, in shared memory
-  int keys;
+  Tile const& tile;
   int lane;
   float sum[T::kStrips][2];                                   // of this thread's columns
   float maximum[kRunningMaximum ? T::kStrips : 1][2];  // of the whole row, log2 units
 
-  CUTE_DEVICE RowSoftmax(ScoreConstants const& constants, RowScore* scores, int keys, int lane)
-      : constants(constants), scores(scores), keys(keys), lane(lane) {
+  CUTE_DEVICE RowSoftmax(ScoreConstants const& constants, RowScore* scores, Tile const& tile, int lane)
+      : constants(constants), scores(scores), tile(tile), lane(lane) {
     CUTE_UNROLL
     for (int m = 0; m < T::kStrips; ++m) sum[m][0] = sum[m][1] = 0.0f;
     CUTE_UNROLL
@@ -40,18 +43,19 @@ struct RowSoftmax {
     return (position - static_cast<float>(key + 2 * (lane & 3))) - static_cast<float>(8 * n + e);
   }
   CUTE_DEVICE bool beyond_keys(int key, int n, int e) const {
-    return key + 8 * n + 2 * (lane & 3) + e >= keys;
+    return key + 8 * n + 2 * (lane & 3) + e >= tile.keys;
   }
 
-  // Overwrites S by P, unnormalised, adds it to the sums and returns it as an A operand.
-  template <class TensorS, class TensorO>
+  // Overwrites S by P, unnormalised, adds it to the sums and returns it as an A operand. Without
+  // kMayEnd the keys reach past the block, and the test is spared.
+  template <bool kMayEnd, class TensorS, class TensorO>
   CUTE_DEVICE auto probabilities(TensorS& tSrS, TensorO& tOrO, int key) {
     CUTE_UNROLL
     for (int m = 0; m < T::kStrips; ++m) {
       CUTE_UNROLL
       for (int half = 0; half < 2; ++half) {
         if constexpr (kRunningMaximum) {
-          rescale(tSrS, tOrO, m, half, key);
+          rescale<kMayEnd>(tSrS, tOrO, m, half, key);
         } else {
           RowScore const row = score(m, half);
           CUTE_UNROLL
@@ -64,22 +68,31 @@ struct RowSoftmax {
         }
       }
     }
-    mask_keys(tSrS, key);
+    if constexpr (kMayEnd) mask_keys(tSrS, key);
+    Tensor const tOrP = pack_operand<Element>(tSrS);
+    add_to_sums(tOrP);
+    return tOrP;
+  }
+
+  // Adds up P as it was rounded: O and its divisor then err alike, and one key alone gives v exactly.
+  template <class TensorP>
+  CUTE_DEVICE void add_to_sums(TensorP const& tOrP) {
+    Tensor pairs = recast<uint32_t const>(tOrP);  // ((1,2,2),M,N/2)
     CUTE_UNROLL
-    for (int m = 0; m < T::kStrips; ++m) {
+    for (int n = 0; n < kTiles; ++n) {
       CUTE_UNROLL
-      for (int half = 0; half < 2; ++half) {
+      for (int m = 0; m < T::kStrips; ++m) {
         CUTE_UNROLL
-        for (int i = 0; i < 2 * kTiles; ++i) {
-          sum[m][half] += tSrS(make_coord(i % 2, half), m, i / 2);
+        for (int half = 0; half < 2; ++half) {
+          float2 const p = unpack<Element>(pairs(make_coord(0, half, n % 2), m, n / 2));
+          sum[m][half] += p.x + p.y;
         }
       }
     }
-    return pack_operand<Element>(tSrS);
   }
 
   // S to P against the running maximum, which may rise: then what came before shrinks.
-  template <class TensorS, class TensorO>
+  template <bool kMayEnd, class TensorS, class TensorO>
   CUTE_DEVICE void rescale(TensorS& tSrS, TensorO& tOrO, int m, int half, int key) {
     RowScore const row = score(m, half);
     float highest = maximum[m][half];
@@ -88,7 +101,7 @@ struct RowSoftmax {
       float& s = tSrS(make_coord(i % 2, half), m, i / 2);
       s = logit<T::kKind>(squash<T::kKind>(s, constants), row.neg_slope,
                           distance(row.position, key, i / 2, i % 2), constants);
-      if (!beyond_keys(key, i / 2, i % 2)) highest = fmaxf(highest, s);
+      if (!kMayEnd || !beyond_keys(key, i / 2, i % 2)) highest = fmaxf(highest, s);
     }
     highest = fmaxf(highest, __shfl_xor_sync(~0u, highest, 1));
     highest = fmaxf(highest, __shfl_xor_sync(~0u, highest, 2));
@@ -108,7 +121,7 @@ struct RowSoftmax {
 
   template <class TensorS>
   CUTE_DEVICE void mask_keys(TensorS& tSrS, int key) const {
-    if (key + T::kBlockN <= keys) return;
+    if (key + T::kBlockN <= tile.keys) return;
     CUTE_UNROLL
     for (int i = 0; i < 2 * kTiles; ++i) {
       if (!beyond_keys(key, i / 2, i % 2)) continue;

@@ -3,8 +3,10 @@
 
 #include "../device/mbarrier.h"
 #include "../device/warp_mma.h"
+#include "../ragged.h"
 #include "../score.h"
 #include "../tiles.h"
+#include "row_score.h"
 
 namespace ragged_attention {
 
@@ -46,16 +48,12 @@ struct RowTraits {
     Stage stages[kStages];
   };
 
-  // What a row contributes to its scores; one 16-byte read.
-  struct alignas(16) RowScore {
-    float neg_slope;      // log2 units
-    float position;       // of the query on the key axis
-    float neg_reference;  // log2 units: the exponent's reference, then -lse
-    float neg_delta;
-  };
-
   struct SharedStorage {
-    std::conditional_t<kRingReusesOperands, OneAfterTheOther, SideBySide> tiles;
+    union {
+      TileSearch search;
+      std::conditional_t<kRingReusesOperands, OneAfterTheOther, SideBySide> tiles;
+    };
+    Tile tile;
     RowScore rows[kBlockM];
     uint64_t full[kStages];
     uint64_t empty[kStages];

@@ -5,6 +5,7 @@ from torch import Tensor
 
 # 8-byte words hashed at a time: what stays in a core's cache, what fills a GPU
 _DIGEST_WORDS = {"cpu": 1 << 16, "cuda": 1 << 24}
+_PERIOD = 1 << 16  # words after which mixed positions recur, moved on; divides the sizes above
 _MIX_1 = 0xBF58476D1CE4E5B9 - 2**64  # splitmix64, as signed words
 _MIX_2 = 0x94D049BB133111EB - 2**64
 
@@ -20,7 +21,8 @@ def digest(tensor: Tensor) -> str:
         flat = torch.nn.functional.pad(flat, (0, -flat.numel() % 8)).clone()
     words = flat.view(torch.int64)
     chunk = _DIGEST_WORDS[words.device.type]
-    places = _mix(torch.arange(min(chunk, words.numel()), device=words.device))
+    index = torch.arange(min(chunk, words.numel()), device=words.device)
+    places = _mix(index % _PERIOD) + index // _PERIOD * _PERIOD
     total = tensor.numel() * tensor.element_size()
     for first in range(0, words.numel(), chunk):
         part = words[first : first + chunk]
