@@ -66,11 +66,13 @@ def test_our_package_has_to_be_submitted_too(tmp_path):
     assert ragged_attention.__name__ == "ragged_attention"
 
 
+SDPA = "scaled_dot_product_attention"
+
 # One line of a function each: (rule, line), or None where it is honest.
 LINES = {
-    "sdpa by import": ("fused-attention", "from torch.nn.functional import scaled_dot_product_attention"),
-    "sdpa of an alias": ("fused-attention", "f = torch.nn.functional; f.scaled_dot_product_attention(q)"),
-    "sdpa in a string": ("fused-attention", "torch._C._jit_get_operation('aten::_flash_attention_forward')"),
+    "sdpa by import": ("fused-attention", "from torch.nn.functional import " + SDPA),
+    "sdpa of an alias": ("fused-attention", "f = torch.nn.functional; f." + SDPA),
+    "sdpa in a string": ("fused-attention", "get('aten::_flash_attention_forward')"),
     "sdpa kernel": ("fused-attention", "torch.nn.attention.sdpa_kernel"),
     "efficient": ("fused-attention", "torch.ops.aten._efficient_attention_forward(q)"),
     "cudnn": ("fused-attention", "torch.ops.aten._cudnn_attention_forward(q)"),
@@ -195,7 +197,7 @@ def test_match_on_particular_shapes(tmp_path):
     [
         ("int x = at::_flash_attention_forward(q);", "fused-attention"),
         ('#include "flash_fwd_launch_template.h"', "fused-attention"),
-        ("cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t a, cudaEvent_t b) {", "patched-timer"),
+        ("cudaError_t cudaEventElapsedTime(float *ms, Event a, Event b) {", "patched-timer"),
         ("auto f = dlsym(RTLD_NEXT, name);", "patched-timer"),
         ('FILE *f = fopen("cases", "r");', "outside-files"),
         ("std::thread worker(run);", "background-work"),
