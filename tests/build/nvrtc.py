@@ -1,7 +1,7 @@
 """Compiles device code with NVRTC, the CUDA compiler as a library; needs no GPU and no driver.
 
-As a program it compiles kernels of one header and prints a JSON object: what NVRTC and ptxas said,
-and the size of the machine code. `nvrtc_headers` stands for the headers of the C++ standard
+As a program it compiles the kernels of some headers and prints a JSON object: what NVRTC and ptxas
+said, and the size of the machine code. `nvrtc_headers` stands for the headers of the C++ standard
 library, which NVRTC lacks.
 """
 
@@ -57,12 +57,15 @@ def main() -> None:
     parser.add_argument("--library", type=Path, required=True, help="libnvrtc.so")
     parser.add_argument("--include", type=Path, nargs="+", required=True, help="header folders")
     parser.add_argument("--architecture", required=True, help="what machine code is for: sm_86")
-    parser.add_argument("--header", required=True, help="what defines the kernels")
+    parser.add_argument("--header", nargs="+", required=True, help="what defines the kernels")
+    parser.add_argument("--using", nargs="+", default=[], help="namespaces of the names")
     parser.add_argument("--kernel", nargs="+", required=True, help="kernels to instantiate")
     arguments = parser.parse_args()
     nvrtc = Nvrtc(arguments.library)
+    lines = [f'#include "{header}"' for header in arguments.header]
+    lines += [f"using namespace {name};" for name in arguments.using]
     log, code = nvrtc.compile(
-        f'#include "{arguments.header}"\n',
+        "\n".join(lines) + "\n",
         arguments.kernel,
         [
             *(f"-arch={arguments.architecture}", "-std=c++17", "-default-device"),
