@@ -1,0 +1,133 @@
+// Accumulators and operands of a warp for Python: matrices go in and out by CuTe's coordinates.
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include "cutlass_kernels/device/store.h"
+
+namespace host_tests {
+
+namespace py = pybind11;
+using namespace pybind11::literals;
+using namespace ragged_attention;
+using Matrix = py::array_t<float, py::array::c_style | py::array::forcecast>;
+
+constexpr int kMatrixRows = 32;
+
+// A lane's accumulators ((2,2),2,N) of a matrix (32,8N), and a visit of them with their places.
+template <class Element, int kColumns>
+struct LaneAccumulators {
+  decltype(make_accumulator<Element, kMatrixRows, kColumns>()) tCrC =
+      make_accumulator<Element, kMatrixRows, kColumns>();
+
+  template <class Function>  // function(value, row, column)
+  void visit(int lane, Function&& function) {
+    using CLayout = typename cute::MMA_Traits<MmaOp<Element>>::CLayout;
+    for (int n = 0; n < kColumns / 8; ++n) {
+      for (int m = 0; m < kMatrixRows / 16; ++m) {
+        for (int i = 0; i < 4; ++i) {
+          int const index = CLayout{}(lane, i);
+          function(tCrC(i, m, n), m * 16 + index % 16, n * 8 + index / 16);
+        }
+      }
+    }
+  }
+  void load(int lane, Matrix const& matrix) {
+    visit(lane, [&](float& value, int row, int column) { value = matrix.at(row, column); });
+  }
+  void store(int lane, Matrix& matrix) {
+    visit(lane, [&](float& value, int row, int column) { matrix.mutable_at(row, column) = value; });
+  }
+};
+
+inline Matrix nan_matrix(int columns) {
+  Matrix matrix({kMatrixRows, columns});
+  std::fill(matrix.mutable_data(), matrix.mutable_data() + matrix.size(), NAN);
+  return matrix;
+}
+
+// (32,32) fp32 to 16 bits by pack_operand; what it makes is read as an MMA reads its A operand.
+template <class Element>
+Matrix packed(Matrix const& matrix) {
+  using ALayout = typename cute::MMA_Traits<MmaOp<Element>>::ALayout;
+  Matrix result = nan_matrix(32);
+  for (int lane = 0; lane < 32; ++lane) {
+    LaneAccumulators<Element, 32> accumulators;
+    accumulators.load(lane, matrix);
+    cute::Tensor const tCrA = pack_operand<Element>(accumulators.tCrC);  // ((2,2,2),2,2)
+    for (int k = 0; k < 2; ++k) {
+      for (int m = 0; m < kMatrixRows / 16; ++m) {
+        for (int i = 0; i < 8; ++i) {
+          int const index = ALayout{}(lane, i);
+          result.mutable_at(m * 16 + index % 16, k * 16 + index / 16) =
+              static_cast<float>(tCrA(i, m, k));
+        }
+      }
+    }
+  }
+  return result;
+}
+
+// (32,32) times (32,32), element by element, the second as 16-bit operand.
+template <class Element>
+Matrix scaled(Matrix const& matrix, Matrix const& factors) {
+  Matrix result = nan_matrix(32);
+  for (int lane = 0; lane < 32; ++lane) {
+    LaneAccumulators<Element, 32> accumulators, others;
+    accumulators.load(lane, matrix);
+    others.load(lane, factors);
+    scale_by_operand<Element>(accumulators.tCrC, pack_operand<Element>(others.tCrC));
+    accumulators.store(lane, result);
+  }
+  return result;
+}
+
+// (32,160) accumulators as store_sums writes them; adds `sums` first by add_row.
+inline Matrix stored_sums(Matrix const& matrix, Matrix const& sums) {
+  Matrix result = nan_matrix(kHeadDim);
+  for (int lane = 0; lane < 32; ++lane) {
+    LaneAccumulators<cute::half_t, kHeadDim> accumulators;
+    accumulators.load(lane, matrix);
+    for (int i = 0; i < kMatrixRows / 8; ++i) {
+      int const row = i * 8 + lane / 4;
+      add_row(accumulators.tCrC, i / 2, i % 2, sums.data(row, 0), lane);
+      store_sums(accumulators.tCrC, i / 2, i % 2, result.mutable_data(row, 0), lane);
+    }
+  }
+  return result;
+}
+
+// (32,160) accumulators times `factor` as store_row rounds and writes them; only `valid_rows` of the
+// rows are valid.
+template <class Element>
+Matrix stored_rows(Matrix const& matrix, float factor, int valid_rows) {
+  std::vector<Element> stored(kMatrixRows * kHeadDim, Element(NAN));
+  HostBlock::run(32, [&] {
+    int const lane = HostBlock::thread_index.x;
+    LaneAccumulators<Element, kHeadDim> accumulators;
+    accumulators.load(lane, matrix);
+    for (int i = 0; i < kMatrixRows / 8; ++i) {
+      int const row = i * 8 + lane / 4;
+      store_row(accumulators.tCrC, i / 2, i % 2, factor, stored.data() + row * kHeadDim,
+                row < valid_rows, lane);
+    }
+  });
+  Matrix result({kMatrixRows, kHeadDim});
+  std::copy(stored.begin(), stored.end(), result.mutable_data());
+  return result;
+}
+
+inline void bind_operands(py::module_& module) {
+  module.def("packed_float16", &packed<cute::half_t>, "matrix"_a);
+  module.def("packed_bfloat16", &packed<cute::bfloat16_t>, "matrix"_a);
+  module.def("scaled_float16", &scaled<cute::half_t>, "matrix"_a, "factors"_a);
+  module.def("scaled_bfloat16", &scaled<cute::bfloat16_t>, "matrix"_a, "factors"_a);
+  module.def("stored_rows_float16", &stored_rows<cute::half_t>, "matrix"_a, "factor"_a,
+             "valid_rows"_a);
+  module.def("stored_rows_bfloat16", &stored_rows<cute::bfloat16_t>, "matrix"_a, "factor"_a,
+             "valid_rows"_a);
+  module.def("stored_sums", &stored_sums, "matrix"_a, "sums"_a);
+}
+
+}  // namespace host_tests
