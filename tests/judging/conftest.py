@@ -83,24 +83,28 @@ def run_case(harness_root, tiny_cases, tmp_path) -> Callable[..., Outcome]:
     return run
 
 
-@pytest.fixture
-def write_solver(tmp_path) -> Callable[[str, str], Path]:
+def write_plain(folder: Path, in_call: str = "", at_import: str = "") -> Path:
     """A solver that is plain, but for a few lines at its top and in each call."""
+    folder.mkdir()
+    (folder / "plain.py").write_text(BASELINE.read_text())
+    (folder / "solver.py").write_text(
+        "import os, sys, time\nimport torch\n"
+        "from plain import attention_varlen_feature_full_vjp as plain\n"
+        f"{at_import}\n"
+        "def attention_varlen_feature_full_vjp(*arguments):\n"
+        "    q, k, v = arguments[:3]\n"
+        "    out, dq, dk, dv = plain(*arguments)\n"
+        f"    {in_call or 'pass'}\n"
+        "    return out, dq, dk, dv\n"
+    )
+    return folder
+
+
+@pytest.fixture
+def write_solver(tmp_path) -> Callable[..., Path]:
+    """`write_plain` in a folder of the test's own."""
 
     def write(in_call: str = "", at_import: str = "") -> Path:
-        folder = tmp_path / "submission"
-        folder.mkdir()
-        (folder / "plain.py").write_text(BASELINE.read_text())
-        (folder / "solver.py").write_text(
-            "import os, sys, time\nimport torch\n"
-            "from plain import attention_varlen_feature_full_vjp as plain\n"
-            f"{at_import}\n"
-            "def attention_varlen_feature_full_vjp(*arguments):\n"
-            "    q, k, v = arguments[:3]\n"
-            "    out, dq, dk, dv = plain(*arguments)\n"
-            f"    {in_call or 'pass'}\n"
-            "    return out, dq, dk, dv\n"
-        )
-        return folder
+        return write_plain(tmp_path / "submission", in_call, at_import)
 
     return write

@@ -13,7 +13,8 @@ from vjp_task.sealed import conversation, process, scratch
 @pytest.fixture(scope="module")
 def outcomes(request, harness_root, tiny_cases, tmp_path_factory):
     """Outcomes of all submissions that are asked for, two at a time."""
-    here = [item for item in request.session.items if "outcomes" in item.fixturenames]
+    tests = (test_cheat_is_caught_while_it_runs, test_honest_solver_passes)
+    here = [item for item in request.session.items if getattr(item, "function", None) in tests]
     top = tmp_path_factory.mktemp("submissions")
 
     def run(name):
