@@ -239,3 +239,9 @@ def test_command_prints_breaches_and_rules(tmp_path, capsys):
     assert all(f"{rule.name}\n  refuses {rule.refuses}" in printed for rule in RULES.values())
     assert main(["guard", "--solver", str(tmp_path / "none")]) == 2
     assert "is no folder; one with a solver.py is needed" in capsys.readouterr().err
+
+
+def test_documentation_has_the_table_of_rules():
+    text = (ROOT / "docs" / "evaluation.md").read_text()
+    for rule in RULES.values():
+        assert f"| {rule.name} | {rule.refuses} | {rule.why} |" in text

@@ -144,3 +144,11 @@ def test_every_call_gets_new_values_at_the_same_addresses(write_solver, run_case
     sums = [value for _, value, _ in calls]
     assert sums[0] == sums[2] == sums[6]  # calls 1, 3 and 7
     assert len(set(sums)) == len(calls) - 2
+
+
+def test_it_stops_computing_while_it_is_timed_only(write_solver, run_case):
+    """Every sample is wrong, every other call right; only a sample's own outputs show it."""
+    forge = "state.update({len(state): 0}); dk = dk * (not 7 < len(state) < 11)"
+    outcome = run_case(write_solver(forge, at_import="state = {}"))
+    assert (outcome.what, outcome.timing) == ("dk", None)
+    assert "relative error" in outcome.reason

@@ -3,7 +3,7 @@
 Calls: 1 on the case's own values, watched for forbidden operators; 2 on others at the same
 addresses; 3 and 7 on those of call 1 again; 4 to 6, and then as long as a card needs to settle, to
 warm up; the samples; one more, watched again. All but 1, 3 and 7 are on values never seen before.
-Outputs of 1, 2, one secretly chosen sample and the last are measured against the truth; 3 and 7
+Outputs of 1, 2, three secretly chosen samples and the last are measured against the truth; 3 and 7
 have the bits of call 1 or are measured too.
 """
 
@@ -35,6 +35,7 @@ _SEED_BITS = 53
 _REPEATS = (3, 7)  # calls on the values of call 1
 _CALLS_BEFORE_TIMING = 7
 _MOST_WARM_UP = 1000  # calls
+_MEASURED = 3  # samples whose outputs are measured
 
 # Host and device time of one call differ by the launches and the last wait only.
 _CLOCK_RATIO, _CLOCK_SLACK_MS = 1.5, 1.0
@@ -121,7 +122,7 @@ class _Case:
         self.timing: dict[str, Any] = {}
         self.facts: dict[str, Any] = {}
         self._first: list[str] = []  # digests of call 1's outputs
-        self._kept: tuple[int, tuple[Tensor, ...]] | None = None  # seed and outputs of a sample
+        self._kept: list[tuple[int, tuple[Tensor, ...]]] = []  # seeds and outputs of samples
 
     def prepare(self, limits: Limits) -> None:
         """Import first: a solver that builds something does so before it is sent anything."""
@@ -153,23 +154,23 @@ class _Case:
             else:
                 self._call(_new_seed(), timed=True)
         warm_up = self._warm_up()
-        chosen = secrets.randbelow(self.samples)
+        chosen = secrets.SystemRandom().sample(range(self.samples), min(_MEASURED, self.samples))
         replies = []
         for index in range(self.samples):
             seed = _new_seed()
             replies.append(self._call(seed, timed=True))
-            if index == chosen:
-                self._kept = seed, self._outputs()
+            if index in chosen:
+                self._kept.append((seed, self._outputs()))
             self.advance("timing")
         self._check_clock(replies)
         self.timing = figures([reply["ms"] for reply in replies], warm_up)
 
     def check_after(self) -> None:
-        """The chosen sample's outputs, then one more call."""
+        """The chosen samples' outputs, then one more call."""
         self.advance("check again")
         self._inputs = materialise(self.spec, self.device)
-        seed, outputs = self._kept
-        self._measure(outputs, self._truth_of(seed))
+        for seed, outputs in self._kept:
+            self._measure(outputs, self._truth_of(seed))
         self._call_and_measure(_new_seed(), watch=True, profile=True)
         self._refuse_strays()
 
