@@ -292,6 +292,38 @@ def test_selfcheck_that_crashes_gives_its_signal(tmp_path):
     assert run_selfcheck(solver, ["--device", "cpu", "--scale", "0.01"]) == Outcome(-11, None)
 
 
+def test_selfcheck_ends_with_a_record_that_is_killed(tmp_path):
+    """Nothing goes on measuring for a row that nobody will complete."""
+    told, solver = tmp_path / "pid", tmp_path / "solver.py"
+    solver.write_text(
+        f"import os, pathlib, time\n\npathlib.Path({str(told)!r}).write_text(str(os.getpid()))\n"
+        "time.sleep(600)\n"
+    )
+
+    def kill(process):
+        wait_until(told.exists)
+        os.kill(process, signal.SIGKILL)
+
+    assert not run_killed(lambda: run_selfcheck(solver, ["--device", "cpu"]), kill)
+    wait_until(lambda: not alive(int(told.read_text())))
+
+
+def alive(process):
+    """Whether a process runs; one that has ended and waits for its parent does not."""
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(happened):
+    end = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory):
     """A git repository of what recording needs."""
