@@ -30,14 +30,10 @@ template <class TileRow>
 void check_row(Device const& device) {
   if (fits<TileRow>(device)) return;
   std::ostringstream text;
-  text << "device: " << describe(device) << "; ";
-  if (!device.has_code) {
-    text << "the kernels were built for sm " << RAGGED_ATTENTION_ARCHS;
-  } else {
-    text << "tiles " << TileRow::kName << " need compute capability "
-         << TileRow::kMinCapability / 10 << '.' << TileRow::kMinCapability % 10 << " and "
-         << TileRow::kMaxSharedMemory << " bytes";
-  }
+  text << "device: " << describe(device) << "; tiles " << TileRow::kName
+       << " need compute capability " << TileRow::kMinCapability / 10 << '.'
+       << TileRow::kMinCapability % 10 << " and " << TileRow::kMaxSharedMemory
+       << " bytes, of kernels that were built for sm " << RAGGED_ATTENTION_ARCHS;
   throw std::runtime_error(text.str());
 }
 

@@ -11,13 +11,13 @@ namespace ragged_attention {
 // Division by the number of heads, as a multiplication.
 struct HeadsDivisor {
   int heads;
-  uint32_t reciprocal;  // floor(2^32 / heads) + 1, or 0 for one head
+  uint32_t reciprocal;  // floor(2^32 / heads) + 1; unused for one head
 
   HeadsDivisor() = default;
   CUTE_HOST_DEVICE explicit HeadsDivisor(int heads)
       : heads(heads), reciprocal(static_cast<uint32_t>((uint64_t{1} << 32) / heads + 1)) {}
 
-  // floor(row / heads) for any row >= 0: the product is at most one too large.
+  // floor(row / heads) for 0 <= row < 2^31 - 128: the product is at most one too large.
   CUTE_HOST_DEVICE int divide(int row) const {
     if (heads == 1) return row;
     int const quotient = static_cast<int>((uint64_t{reciprocal} * static_cast<uint32_t>(row)) >> 32);

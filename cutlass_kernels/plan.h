@@ -18,14 +18,14 @@ struct Plan {
 };
 
 // With at most so many keys a sequence, on average, finer key tiles waste less than they cost.
-constexpr int64_t kShortKeys = 512;
+constexpr int64_t kShortKeys = 144;
 
 // Into how many parts the rows of each sequence go for dk and dv. Where the key tiles fill the card twice
 // over it is one. Else there are about eight CTAs for each place on the card, since sequences differ in
 // length, and each has enough rows to be worth its start-up.
 template <class Shape>
 int key_splits(Problem const& p, int multiprocessors) {
-  constexpr int64_t kMinRows = 1024;
+  constexpr int64_t kMinRows = 512;
   int64_t const places = int64_t{multiprocessors} * Shape::kCtas;
   int64_t const tiles = std::max<int64_t>(1, p.total_k / Shape::kKeys + p.batch / 2);
   int64_t const rows = p.total_q * p.heads / std::max(1, p.batch);

@@ -5,25 +5,37 @@
 
 namespace ragged_attention {
 
-// Rounds one row of accumulators, times `factor`, to 16 bits and writes it in 8-byte pieces.
-// A quad of lanes holds the row: half 0 or 1 of strip m of tCrC ((2,2),M,20). Neighbours swap a pair of
-// values of two 8-wide tiles, so that the quad fills whole 32-byte sectors.
+// Transposes 4 registers over the 4 lanes of a quad: lane i's register j becomes lane j's register i.
+CUTE_DEVICE void transpose_in_quad(uint32_t (&r)[4], int lane) {
+  bool const odd = lane & 1;
+  uint32_t const a = __shfl_xor_sync(~0u, odd ? r[0] : r[1], 1);
+  uint32_t const b = __shfl_xor_sync(~0u, odd ? r[2] : r[3], 1);
+  (odd ? r[0] : r[1]) = a;
+  (odd ? r[2] : r[3]) = b;
+  bool const high = lane & 2;
+  uint32_t const c = __shfl_xor_sync(~0u, high ? r[0] : r[2], 2);
+  uint32_t const d = __shfl_xor_sync(~0u, high ? r[1] : r[3], 2);
+  (high ? r[0] : r[2]) = c;
+  (high ? r[1] : r[3]) = d;
+}
+
+// Rounds one row of accumulators, times `factor`, to 16 bits and writes it in 16-byte pieces.
+// A quad of lanes holds the row: half 0 or 1 of strip m of tCrC ((2,2),M,20).
 template <class Element, class Engine, class L>
 CUTE_DEVICE void store_row(Tensor<Engine, L> const& tCrC, int m, int half, float factor,
                            Element* row, bool valid, int lane) {
-  bool const odd = lane & 1;
-  Element* const target = row + (lane & 1) * 8 + (lane & 2) * 2;
   CUTE_UNROLL
-  for (int n = 0; n < kFeatureTiles; n += 2) {
-    auto pair = [&](int tile) {
-      return pack<Element>(tCrC(make_coord(0, half), m, tile) * factor,
-                           tCrC(make_coord(1, half), m, tile) * factor);
-    };
-    uint32_t const first = pair(n), second = pair(n + 1);
-    uint32_t const received = __shfl_xor_sync(~0u, odd ? first : second, 1);
+  for (int block = 0; block < kFeatureTiles / 4; ++block) {
+    uint32_t r[4];
+    CUTE_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      r[i] = pack<Element>(tCrC(make_coord(0, half), m, block * 4 + i) * factor,
+                           tCrC(make_coord(1, half), m, block * 4 + i) * factor);
+    }
+    transpose_in_quad(r, lane);
     if (valid) {
-      *reinterpret_cast<uint2*>(target + n * 8) =
-          odd ? make_uint2(received, second) : make_uint2(first, received);
+      *reinterpret_cast<uint4*>(row + block * 32 + (lane & 3) * 8) =
+          make_uint4(r[0], r[1], r[2], r[3]);
     }
   }
 }

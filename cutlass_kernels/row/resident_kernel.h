@@ -157,7 +157,10 @@ CUTE_DEVICE void resident_share(KernelParams const& params, typename T::SharedSt
   };
 
   copy_own(p.q, share.begin + warp);
-  if (whole) load_panel<T>(p, shared, 0);
+  for (int head = threadIdx.x; head < p.heads; head += T::kThreads) {
+    shared.neg_slopes[head] = neg_log2_slope(p, tile.sequence, head);
+  }
+  whole ? load_panel<T>(p, shared, 0) : __syncthreads();
   for (int first = share.begin; first < share.end; first += T::kWarps) {
     int const block = first + warp;
     if (whole && block >= share.end) break;  // panels need all warps at every load
@@ -165,8 +168,9 @@ CUTE_DEVICE void resident_share(KernelParams const& params, typename T::SharedSt
     typename T::Operand const q(own_source);  // (M,160)
     __syncwarp();
     copy_own(p.dout, block);
-    fill_scores<T>(params, tile, block * T::kWarpRows, block < share.end ? rows_of(block) : 0,
-                   shared.scores[warp], lane);
+    fill_scores<T>(
+        params, tile, block * T::kWarpRows, block < share.end ? rows_of(block) : 0,
+        [&](int head) { return shared.neg_slopes[head]; }, shared.scores[warp], lane);
     __syncwarp();
     RowSoftmax<T> softmax(params.score, shared.scores[warp], tile, lane);
 

@@ -30,6 +30,7 @@ struct ResidentTraits {
     Element k[kPanelKeys * kHeadDim];                // (N,160)
     Element v[kPanelKeys * kHeadDim];                // (N,160)
     Element rows[kWarps][kWarpRows * kHeadDim];      // (M,160), q and dout in turn
+    float neg_slopes[kMaxHeads];                     // of the sequence, log2 units
     RowScore scores[kWarps][kWarpRows];
     PartitionStorage<kThreads> partition;
     Tile tile;

@@ -43,13 +43,14 @@ CUTE_DEVICE void copy_rows(KernelParams const& params, View const& view, Tile co
   }
 }
 
-// The RowScores of the same rows; a warp barrier has to follow.
-template <class T>
+// The RowScores of the same rows, where `neg_slope_of(head)` is in log2 units; a warp barrier has to
+// follow.
+template <class T, class NegSlopeOf>
 CUTE_DEVICE void fill_scores(KernelParams const& params, Tile const& tile, int first_row, int rows,
-                             RowScore* scores, int lane) {
+                             NegSlopeOf const& neg_slope_of, RowScore* scores, int lane) {
   if (lane >= T::kWarpRows) return;
   RowCursor const row(first_row + lane, params.by_heads);
-  float const neg_slope = lane < rows ? neg_log2_slope(params.problem, tile.sequence, row.head) : 0.0f;
+  float const neg_slope = lane < rows ? neg_slope_of(row.head) : 0.0f;
   int const position = row.token + tile.shift();
   scores[lane] = {neg_slope, static_cast<float>(position),
                   neg_bias_maximum(neg_slope, position, tile.keys), 0.0f};

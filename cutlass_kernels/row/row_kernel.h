@@ -60,7 +60,9 @@ CUTE_DEVICE void row_cta(KernelParams const& params) {
   copy_rows<T>(params, p.q, tile, first_row() + warp_row, rows() - warp_row, own.q, lane);
   copy_rows<T>(params, p.dout, tile, first_row() + warp_row, rows() - warp_row, own.dout, lane);
   cp_async_fence();
-  fill_scores<T>(params, tile, first_row() + warp_row, rows() - warp_row, scores, lane);
+  fill_scores<T>(
+      params, tile, first_row() + warp_row, rows() - warp_row,
+      [&](int head) { return neg_log2_slope(p, tile.sequence, head); }, scores, lane);
   if (threadIdx.x == 0) KeyRing<T>::init_barriers(shared);
   KeyRing<T> ring(shared, p);
   if constexpr (!T::kRingReusesOperands) {

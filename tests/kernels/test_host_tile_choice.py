@@ -71,7 +71,7 @@ def test_card_without_code(
     for row in NEEDS:
         with pytest.raises(RuntimeError) as error:
             kernels_host.check_tiles(row, *card)
-        assert_message(error, *facts(capability, shared_memory), built)
+        assert_message(error, *facts(capability, shared_memory), built, *NEEDS[row])
 
 
 @pytest.mark.parametrize(("row", "limit"), [("sm86", 101_376), ("sm90", 232_448)])
