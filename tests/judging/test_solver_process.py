@@ -13,6 +13,8 @@ from vjp_task import paths
 GIB = 1 << 30
 
 
+FORGED = b'{"ms": 0.1, "host_ms": 0.1, "digests": []}\n'
+
 # Name: (in each call, at import, limits, what is blamed, part of the reason).
 FAULTS = {
     "hangs": ("time.sleep(600)", "", {"seconds": 1.5}, "time limit", "no answer within"),
@@ -23,9 +25,9 @@ FAULTS = {
     "does not import": ("", "import nobody_has_this", {}, "import", "ModuleNotFoundError"),
     "takes memory": ("hog = torch.ones(1 << 29)", "", {"memory": GIB}, "memory limit", "1024 are"),
     "answers itself": (
-        "[os.write(n, b'[]\\n') for n in range(3, 40) if os.path.exists(f'/proc/self/fd/{n}') "
+        "[os.write(n, ANSWER) for n in range(3, 40) if os.path.exists(f'/proc/self/fd/{n}') "
         "and 'pipe' in os.readlink(f'/proc/self/fd/{n}') and n not in reads()]",
-        "import fcntl\nreads = lambda: [n for n in range(40) "
+        f"import fcntl\nANSWER = {FORGED!r}\nreads = lambda: [n for n in range(40) "
         "if os.path.exists(f'/proc/self/fd/{n}') and not fcntl.fcntl(n, fcntl.F_GETFL) & 3]",
         {},
         "reply",

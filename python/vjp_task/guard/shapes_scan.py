@@ -98,7 +98,7 @@ def _is_table(module: Module, tables: dict[str, ast.AST], node: ast.AST) -> bool
 
 
 def _known_numbers(module: Module, cases: list[CaseSpec]) -> Iterator[Finding]:
-    """The cases' totals, seeds, and three of their lengths in a row."""
+    """The cases' totals, seeds, and a few of their lengths in a row."""
     numbers = {
         number: f"{what} of {case.name}"
         for case in cases
@@ -122,10 +122,12 @@ def _known_numbers(module: Module, cases: list[CaseSpec]) -> Iterator[Finding]:
 
 
 def _holds_lengths(values: list[object], cases: list[CaseSpec]) -> str:
-    for start in range(len(values) - 2):
-        three = tuple(values[start : start + 3])
-        for case in cases:
-            for lengths in (case.q_lengths, case.k_lengths):
-                if any(lengths[i : i + 3] == three for i in range(len(lengths) - 2)):
-                    return case.name
+    """The case of which some lengths are listed in a row, as many as no chance brings together."""
+    for case in cases:
+        for lengths in (case.q_lengths, case.k_lengths):
+            long = max(lengths) > _LARGEST_FAMILY_NUMBER
+            count = min(3 if long else 5, len(lengths))
+            known = {lengths[i : i + count] for i in range(len(lengths) - count + 1)}
+            if any(tuple(values[i : i + count]) in known for i in range(len(values) - count + 1)):
+                return case.name
     return ""

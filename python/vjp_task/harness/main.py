@@ -44,7 +44,9 @@ def main() -> None:
     auditor.install()
     process, dumps, loads, end = os.getpid(), json.dumps, json.loads, os._exit
     for line in requests:
-        reply = dumps(session.answer(loads(line)))
+        request = loads(line)
+        number = request.pop("id")
+        reply = dumps({**session.answer(request), "id": number})
         if os.getpid() != process:
             end(0)  # a fork of the solver's must not answer in its parent's place
         replies.write(reply + "\n")

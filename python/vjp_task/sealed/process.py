@@ -26,6 +26,7 @@ _KEPT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", 
 _KEPT_PREFIXES = ("CUDA_VISIBLE_", "NVIDIA_")
 
 _POLL_SECONDS = 0.05
+_MOST_KILLS = 100
 _LONGEST_REPLY = 1 << 20  # bytes
 _LOG_BYTES = 8 << 10  # of what the solver prints, from the end
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -102,8 +103,9 @@ class Worker:
         Waiting counts against the case's time unless `seconds` gives this request its own. Raises
         WorkerError where the process ends, takes too long or too much, or answers garbage.
         """
+        number = secrets.token_hex(8)  # what a forged answer can't know
         try:
-            os.write(self._requests, json.dumps(request).encode() + b"\n")
+            os.write(self._requests, json.dumps({**request, "id": number}).encode() + b"\n")
         except BrokenPipeError:
             raise self._crash() from None
         begun = time.monotonic()
@@ -117,7 +119,7 @@ class Worker:
             reply = json.loads(line)
         except ValueError:
             reply = None
-        if not isinstance(reply, dict):
+        if not isinstance(reply, dict) or reply.pop("id", None) != number:
             raise WorkerError("reply", "the process answered with garbage")
         return reply
 
@@ -135,9 +137,14 @@ class Worker:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        for pid in _with_token(self._token):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+        for _ in range(_MOST_KILLS):  # again for what was started meanwhile
+            left = _with_token(self._token)
+            if not left:
+                break
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(_POLL_SECONDS)
         self._drain.join(timeout=5)
 
     @property
