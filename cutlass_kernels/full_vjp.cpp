@@ -32,6 +32,7 @@ KernelParams lay_out(Problem const& p, Plan const& plan, Workspace& workspace) {
   params.problem = p;
   params.by_heads = HeadsDivisor(p.heads);
   params.row_step = RowCursor(8, params.by_heads);
+  params.copy_step = RowCursor(kKeyRows / 2, params.by_heads);
   params.key_step = RowCursor(kKeyRows, params.by_heads);
   params.score = make_score_constants(p.scale, p.softcap);
   params.neg_lse = workspace.take<float>(p.total_q * p.heads);

@@ -52,7 +52,8 @@ struct KernelParams {
   float* neg_delta;   // (total_q, heads)
   HeadsDivisor by_heads;
   RowCursor row_step;  // 8 rows further
-  RowCursor key_step;  // kKeyRows rows further
+  RowCursor copy_step;  // half of kKeyRows rows further
+  RowCursor key_step;   // kKeyRows rows further
   int splits;         // parts of a sequence's rows; their dk and dv are summed in this order
   float* sum_dk;      // (total_k, 160) so far, when splits > 1
   float* sum_dv;      // (total_k, 160) so far, when splits > 1

@@ -26,7 +26,9 @@ struct KeyTraits {
   static constexpr int kBlockN = kPairs * kPairKeys;   // keys
   static constexpr int kBlockM = kKeyRows;    // rows: (query token, head) pairs
   static constexpr int kStages = Shape::kStages;
-  static constexpr int kCopyThreads = 4 * kBlockM;     // the last warps of the CTA
+  // The last warps of the CTA copy, all of them dK warps: the dV warps have the exponentials to do.
+  static constexpr int kCopyThreads = kPairs * 32 < 4 * kBlockM ? kPairs * 32 : 4 * kBlockM;
+  static constexpr int kCopyRows = 4 * kBlockM / kCopyThreads;  // a thread's, of each tile
 
   using OwnSource = FragmentSource<Element, kPairKeys, Order::kRowsFirst>;
   using FeatureSource = FragmentSource<Element, kBlockM, Order::kChunksFirst>;
@@ -72,7 +74,7 @@ struct KeyTraits {
     uint64_t handed[kPairs][2];  // weights are there
     uint64_t taken[kPairs][2];   // weights have been read
   };
-  static_assert(kCopyThreads <= kThreads, "a thread copies a quarter row of q and of dout a stage");
+  static_assert(kCopyRows <= 2, "KernelParams::copy_step leads to a thread's second row");
 };
 
 // A kernel's two ways with a tile: as wide as its shape, or, for what is left of a sequence's keys at its

@@ -31,7 +31,7 @@ struct RowRing {
   // One thread of the CTA; a CTA barrier has to follow.
   CUTE_DEVICE static void init_barriers(typename T::SharedStorage& shared) {
     for (int stage = 0; stage < T::kStages; ++stage) {
-      // one arrival by each thread's copies, one more where a thread stores what it computed
+      // one arrival by each thread's copies, one more for each row whose rest a thread stores
       mbarrier_init(&shared.full[stage], T::kCopyThreads + T::kBlockM);
       mbarrier_init(&shared.empty[stage], T::kThreads);
     }
@@ -39,12 +39,24 @@ struct RowRing {
 
   // The next tile; `left` rows are left from its first on.
   CUTE_DEVICE void copy_next(int stage_index, int left) {
+    RowCursor row_cursor = cursor;
+    CUTE_UNROLL
+    for (int i = 0; i < T::kCopyRows; ++i) {
+      copy_row(stage_index, left, row_cursor, copier() / 4 + i * (T::kCopyThreads / 4));
+      if (i + 1 < T::kCopyRows) row_cursor.advance(params.copy_step, params.by_heads.heads);
+    }
+    mbarrier_arrive_when_copied(&shared.full[stage_index]);
+    cursor.advance(params.key_step, params.by_heads.heads);
+  }
+
+  // Row `row` of the tile, at `at` in the sequence.
+  CUTE_DEVICE void copy_row(int stage_index, int left, RowCursor const& at, int row) {
     Problem const& p = params.problem;
     auto& stage = shared.tiles.stages[stage_index];
-    int const row = copier() / 4, chunk = copier() % 4;
+    int const chunk = copier() % 4;
     bool const valid = row < left;
-    int64_t const token = tile.q_begin + (valid ? cursor.token : 0);
-    int const head = valid ? cursor.head : 0;
+    int64_t const token = tile.q_begin + (valid ? at.token : 0);
+    int const head = valid ? at.head : 0;
     auto source = [&](View const& view) {
       return static_cast<Element const*>(view.data) + token * view.token_stride +
              head * view.head_stride + chunk * 8;
@@ -52,22 +64,19 @@ struct RowRing {
     copy_row_async<T::kBlockM>(source(p.q), chunk_address<T::kBlockM>(stage.q, row, chunk), valid);
     copy_row_async<T::kBlockM>(source(p.dout), chunk_address<T::kBlockM>(stage.dout, row, chunk),
                                valid);
-    if (chunk == 0) {
-      using CopyFloat = SM80_CP_ASYNC_CACHEALWAYS<float>;
-      if (valid) {
-        int64_t const packed = token * p.heads + head;
-        CopyFloat::copy(params.neg_lse[packed], stage.neg_lse[row]);
-        CopyFloat::copy(params.neg_delta[packed], stage.neg_delta[row]);
-      } else {
-        stage.neg_lse[row] = -INFINITY;  // exp2(-inf) = 0: a row that is not there weighs nothing
-        stage.neg_delta[row] = 0.0f;
-      }
-      stage.neg_slope[row] = shared.neg_slopes[head];
-      stage.position[row] = static_cast<float>(cursor.token + tile.shift());
-      mbarrier_arrive(&shared.full[stage_index]);
+    if (chunk != 0) return;
+    using CopyFloat = SM80_CP_ASYNC_CACHEALWAYS<float>;
+    if (valid) {
+      int64_t const packed = token * p.heads + head;
+      CopyFloat::copy(params.neg_lse[packed], stage.neg_lse[row]);
+      CopyFloat::copy(params.neg_delta[packed], stage.neg_delta[row]);
+    } else {
+      stage.neg_lse[row] = -INFINITY;  // exp2(-inf) = 0: a row that is not there weighs nothing
+      stage.neg_delta[row] = 0.0f;
     }
-    mbarrier_arrive_when_copied(&shared.full[stage_index]);
-    cursor.advance(params.key_step, p.heads);
+    stage.neg_slope[row] = shared.neg_slopes[head];
+    stage.position[row] = static_cast<float>(at.token + tile.shift());
+    mbarrier_arrive(&shared.full[stage_index]);
   }
 
   // All stages but one, which stays free for the slowest warp.

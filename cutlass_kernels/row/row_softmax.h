@@ -157,7 +157,7 @@ struct RowSoftmax {
       CUTE_UNROLL
       for (int half = 0; half < 2; ++half) {
         sum[m][half] = quad_sum(sum[m][half]);
-        float const neg_delta = -quad_sum(delta[m][half]) / sum[m][half];
+        float const neg_delta = -quad_sum(delta[m][half]) * inverse_sum(m, half);
         RowScore row = score(m, half);
         row.neg_reference = (kRunningMaximum ? -maximum[m][half] : row.neg_reference) -
                             __log2f(sum[m][half]);
@@ -174,7 +174,8 @@ struct RowSoftmax {
     return x + __shfl_xor_sync(~0u, x, 2);
   }
 
-  CUTE_DEVICE float inverse_sum(int m, int half) const { return 1.0f / sum[m][half]; }
+  // Without the exact division's slow path, whose call would cost registers.
+  CUTE_DEVICE float inverse_sum(int m, int half) const { return __fdividef(1.0f, sum[m][half]); }
 
   // dP counted from -delta saves the subtraction in dX = w (dP - delta).
   template <class TensorP>
