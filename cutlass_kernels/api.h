@@ -29,19 +29,19 @@ struct View {
 // One call: out, dq, dk, dv of packed ragged cross-attention. All pointers are device pointers.
 struct Problem {
   View q, k, v, dout;
-  int32_t const* cu_q;    // (batch + 1), token offsets
-  int32_t const* cu_k;    // (batch + 1), token offsets
-  float const* slopes;    // (batch, heads) ALiBi slopes, or null for none
+  int32_t const* cu_q;                            // (batch + 1), token offsets
+  int32_t const* cu_k;                            // (batch + 1), token offsets
+  float const* slopes;                            // (batch, heads) ALiBi slopes, or null for none
   int64_t slope_batch_stride, slope_head_stride;  // elements
-  void* out;              // (total_q, heads, 160), dense
-  void* dq;               // (total_q, heads, 160), dense
-  void* dk;               // (total_k, 1, 160), dense
-  void* dv;               // (total_k, 1, 160), dense
-  void* workspace;        // workspace_bytes(...) bytes, 256-byte aligned
-  int64_t total_q, total_k;  // tokens
+  void* out;                                      // (total_q, heads, 160), dense
+  void* dq;                                       // (total_q, heads, 160), dense
+  void* dk;                                       // (total_k, 1, 160), dense
+  void* dv;                                       // (total_k, 1, 160), dense
+  void* workspace;                                // workspace_bytes(...) bytes, 256-byte aligned
+  int64_t total_q, total_k;                       // tokens
   int batch, heads;
-  float softcap;          // 0 = off
-  float scale;            // multiplies q . k
+  float softcap;  // 0 = off
+  float scale;    // multiplies q . k
   DType dtype;
 };
 
@@ -49,7 +49,7 @@ struct Problem {
 struct Device {
   std::string name;
   int index;
-  int major, minor;       // compute capability
+  int major, minor;  // compute capability
   int multiprocessors;
   int max_shared_memory;  // bytes a block may opt in to
   bool has_code;          // the compiled kernels run on it

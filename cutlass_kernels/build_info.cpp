@@ -6,8 +6,11 @@
 namespace ragged_attention {
 
 BuildInfo build_info() {
-  BuildInfo info{RAGGED_ATTENTION_COMPILER, RAGGED_ATTENTION_ARCHS, RAGGED_ATTENTION_CUTLASS,
-                 RAGGED_ATTENTION_COMMIT, {}};
+  BuildInfo info{RAGGED_ATTENTION_COMPILER,
+                 RAGGED_ATTENTION_ARCHS,
+                 RAGGED_ATTENTION_CUTLASS,
+                 RAGGED_ATTENTION_COMMIT,
+                 {}};
   std::istringstream architectures(info.architectures);
   for (std::string one; std::getline(architectures, one, ';');) {
     info.sm.push_back(std::stoi(one));

@@ -20,7 +20,8 @@ struct HeadsDivisor {
   // floor(row / heads) for 0 <= row < 2^31 - 128: the product is at most one too large.
   CUTE_HOST_DEVICE int divide(int row) const {
     if (heads == 1) return row;
-    int const quotient = static_cast<int>((uint64_t{reciprocal} * static_cast<uint32_t>(row)) >> 32);
+    int const quotient =
+        static_cast<int>((uint64_t{reciprocal} * static_cast<uint32_t>(row)) >> 32);
     return quotient * heads > row ? quotient - 1 : quotient;
   }
 };
@@ -48,17 +49,17 @@ struct RowCursor {
 struct KernelParams {
   Problem problem;
   ScoreConstants score;
-  float* neg_lse;     // (total_q, heads), log2 units
-  float* neg_delta;   // (total_q, heads)
+  float* neg_lse;    // (total_q, heads), log2 units
+  float* neg_delta;  // (total_q, heads)
   HeadsDivisor by_heads;
-  RowCursor row_step;  // 8 rows further
+  RowCursor row_step;   // 8 rows further
   RowCursor copy_step;  // half of kKeyRows rows further
   RowCursor key_step;   // kKeyRows rows further
-  int splits;         // parts of a sequence's rows; their dk and dv are summed in this order
-  float* sum_dk;      // (total_k, 160) so far, when splits > 1
-  float* sum_dv;      // (total_k, 160) so far, when splits > 1
-  int* turns;         // (key slots), whose split may add next, when splits > 1
-  int key_slots;      // CTAs of the key kernel for each split
+  int splits;           // parts of a sequence's rows; their dk and dv are summed in this order
+  float* sum_dk;        // (total_k, 160) so far, when splits > 1
+  float* sum_dv;        // (total_k, 160) so far, when splits > 1
+  int* turns;           // (key slots), whose split may add next, when splits > 1
+  int key_slots;        // CTAs of the key kernel for each split
 
   CUTE_HOST_DEVICE Segments q_segments() const {
     return {problem.cu_q, problem.total_q, problem.batch};
@@ -79,6 +80,5 @@ CUTE_HOST_DEVICE float neg_log2_slope(Problem const& p, int sequence, int head) 
   if (!p.slopes) return 0.0f;
   return -kLog2E * p.slopes[sequence * p.slope_batch_stride + head * p.slope_head_stride];
 }
-
 
 }  // namespace ragged_attention

@@ -18,7 +18,7 @@ struct Plan {
 };
 
 // With at most so many keys a sequence, on average, finer key tiles waste less than they cost.
-constexpr int64_t kShortKeys = 144;
+constexpr int64_t kShortKeys = 256;
 
 // Into how many parts the rows of each sequence go for dk and dv. Where the key tiles fill the card twice
 // over it is one. Else there are about eight CTAs for each place on the card, since sequences differ in

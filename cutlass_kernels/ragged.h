@@ -12,9 +12,8 @@
 // which belong to no sequence. Lengths that do not describe the tensors are clamped to them.
 #pragma once
 
-#include <cute/config.hpp>
-
 #include <cstdint>
+#include <cute/config.hpp>
 
 namespace ragged_attention {
 
@@ -45,7 +44,8 @@ CUTE_HOST_DEVICE int64_t slot_bound(int64_t total, int items_per_token, int bloc
   return total * items_per_token / block + batch + 2;
 }
 
-CUTE_HOST_DEVICE int64_t first_slot(Segments const& segments, int s, int items_per_token, int block) {
+CUTE_HOST_DEVICE int64_t first_slot(Segments const& segments, int s, int items_per_token,
+                                    int block) {
   return segments.boundary(s) * items_per_token / block + s;
 }
 
@@ -110,10 +110,12 @@ struct Cut {
     return static_cast<int>((int64_t{span.own_length} * items_per_token + block - 1) / block);
   }
   CUTE_HOST_DEVICE Tile tile(int s, int index, Span const& span) const {
-    return own_is_q ? Tile{s - 1, index, span.own_begin, span.other_begin, span.own_length,
-                           span.other_length}
-                    : Tile{s - 1, index, span.other_begin, span.own_begin, span.other_length,
-                           span.own_length};
+    return own_is_q
+               ? Tile{s - 1,           index,
+                      span.own_begin,  span.other_begin,
+                      span.own_length, span.other_length}
+               : Tile{s - 1,          index, span.other_begin, span.own_begin, span.other_length,
+                      span.own_length};
   }
 };
 

@@ -6,10 +6,9 @@
 //   d(cap * t)/dx = 1 - t^2                       (no cap: 1)
 #pragma once
 
-#include <cute/config.hpp>
-
 #include <cmath>
 #include <cstdint>
+#include <cute/config.hpp>
 
 namespace ragged_attention {
 
@@ -97,7 +96,8 @@ CUTE_HOST_DEVICE float probability(float t, float neg_slope, float distance, flo
 }
 
 template <ScoreKind kKind>
-CUTE_HOST_DEVICE float logit(float t, float neg_slope, float distance, ScoreConstants const& score) {
+CUTE_HOST_DEVICE float logit(float t, float neg_slope, float distance,
+                             ScoreConstants const& score) {
   return std::fma(score.gain, t, neg_slope * std::fabs(distance));
 }
 

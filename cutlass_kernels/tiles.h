@@ -12,10 +12,10 @@ constexpr int kKeyRows = 32;  // rows a stage of the key kernel
 
 template <int kPairs_, int kStrips_, int kStages_, int kCtas_>
 struct KeyShape {
-  static constexpr int kPairs = kPairs_;    // of warps; a CTA has kPairs x kStrips x 16 keys
+  static constexpr int kPairs = kPairs_;  // of warps; a CTA has kPairs x kStrips x 16 keys
   static constexpr int kStrips = kStrips_;
   static constexpr int kStages = kStages_;
-  static constexpr int kCtas = kCtas_;      // at a time on a multiprocessor
+  static constexpr int kCtas = kCtas_;  // at a time on a multiprocessor
   static constexpr int kKeys = kPairs * kStrips * 16;
 };
 

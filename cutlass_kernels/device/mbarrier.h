@@ -6,9 +6,8 @@
 // apart by up to the depth of the ring, where a CTA barrier would lock them to the slowest.
 #pragma once
 
-#include <cute/arch/util.hpp>
-
 #include <cstdint>
+#include <cute/arch/util.hpp>
 
 namespace ragged_attention {
 
@@ -28,9 +27,9 @@ CUTE_DEVICE void mbarrier_arrive(uint64_t* barrier) {
 
 // Arrives once all cp.async that this thread has issued so far have landed.
 CUTE_DEVICE void mbarrier_arrive_when_copied(uint64_t* barrier) {
-  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(
-                   cast_smem_ptr_to_uint(barrier))
-               : "memory");
+  asm volatile(
+      "cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(cast_smem_ptr_to_uint(barrier))
+      : "memory");
 }
 
 // Waits for the completion of the phase of this parity.

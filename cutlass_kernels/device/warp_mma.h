@@ -45,11 +45,13 @@ template <class Element, int kStrips, int kRows>
 struct RegisterOperand {
   decltype(make_tensor<Element>(Shape<Shape<_2, _2, _2>, Int<kStrips>, Int<kFeatureSteps>>{})) rA;
 
-  CUTE_DEVICE explicit RegisterOperand(FragmentSource<Element, kRows, Order::kRowsFirst> const& source) {
+  CUTE_DEVICE explicit RegisterOperand(
+      FragmentSource<Element, kRows, Order::kRowsFirst> const& source) {
     CUTE_UNROLL
     for (int step = 0; step < kFeatureSteps; ++step) {
       CUTE_UNROLL
-      for (int m = 0; m < kStrips; ++m) load_fragment<SM75_U32x4_LDSM_N>(source.at(m, step), rA(_, m, step));
+      for (int m = 0; m < kStrips; ++m)
+        load_fragment<SM75_U32x4_LDSM_N>(source.at(m, step), rA(_, m, step));
     }
   }
   CUTE_DEVICE auto operator()(int step) const { return rA(_, _, step); }  // ((2,2,2),M)
@@ -60,12 +62,14 @@ template <class Element, int kStrips, int kRows>
 struct SharedOperand {
   FragmentSource<Element, kRows, Order::kRowsFirst> source;
 
-  CUTE_DEVICE explicit SharedOperand(FragmentSource<Element, kRows, Order::kRowsFirst> const& source)
+  CUTE_DEVICE explicit SharedOperand(
+      FragmentSource<Element, kRows, Order::kRowsFirst> const& source)
       : source(source) {}
   CUTE_DEVICE auto operator()(int step) const {
     Tensor rA = make_tensor<Element>(Shape<Shape<_2, _2, _2>, Int<kStrips>>{});  // ((2,2,2),M)
     CUTE_UNROLL
-    for (int m = 0; m < kStrips; ++m) load_fragment<SM75_U32x4_LDSM_N>(source.at(m, step), rA(_, m));
+    for (int m = 0; m < kStrips; ++m)
+      load_fragment<SM75_U32x4_LDSM_N>(source.at(m, step), rA(_, m));
     return rA;
   }
 };
@@ -128,8 +132,8 @@ CUTE_DEVICE void multiply_over_features(
 
 // C (M,160) += A (M,K) B (K,160); A as accumulators left it, packed to 16 bits.
 template <class Element, class C, class A, int kRows>
-CUTE_DEVICE void multiply_over_tokens(
-    C& tCrC, A const& tCrA, FragmentSource<Element, kRows, Order::kRowsFirst> const& b) {
+CUTE_DEVICE void multiply_over_tokens(C& tCrC, A const& tCrA,
+                                      FragmentSource<Element, kRows, Order::kRowsFirst> const& b) {
   CUTE_UNROLL
   for (int k = 0; k < size<2>(tCrA); ++k) {
     CUTE_UNROLL
@@ -172,8 +176,8 @@ CUTE_DEVICE void pack_operand(Tensor<EngineC, LC> const& tCrC, Operand&& tCrA) {
     for (int m = 0; m < size<1>(LC{}); ++m) {
       CUTE_UNROLL
       for (int half = 0; half < 2; ++half) {
-        pairs(make_coord(0, half, n % 2), m, n / 2) = pack<Element>(
-            tCrC(make_coord(0, half), m, n), tCrC(make_coord(1, half), m, n));
+        pairs(make_coord(0, half, n % 2), m, n / 2) =
+            pack<Element>(tCrC(make_coord(0, half), m, n), tCrC(make_coord(1, half), m, n));
       }
     }
   }

@@ -203,8 +203,8 @@ CUTE_DEVICE void key_tile(KernelParams const& params, typename T::SharedStorage&
         Tensor tSrP = make_accumulator<Element, T::kPairKeys, 16>();  // ((2,2),N,2)
         Tensor tSrU = make_accumulator<Element, T::kPairKeys, 16>();  // ((2,2),N,2)
         weigh<T>(tSrS, tSrP, tSrU, k, first_key, stage, params.score, lane);
-        pack_operand(tSrP, local_tile(tKrP, OperandShape<T::kPairKeys, 16>{},
-                                      make_coord(_0{}, _0{}, k)));
+        pack_operand(tSrP,
+                     local_tile(tKrP, OperandShape<T::kPairKeys, 16>{}, make_coord(_0{}, _0{}, k)));
         handover.put(pack_operand<Element>(tSrU), k);
       }
       handover.hand();

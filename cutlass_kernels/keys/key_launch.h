@@ -15,9 +15,11 @@ void launch_key_traits(KernelParams const& params, cudaStream_t stream) {
 template <class Element, class TileRow, class Shape>
 void launch_key_shape(KernelParams const& params, cudaStream_t stream) {
   if (score_kind(params.problem.softcap) == ScoreKind::kBounded) {
-    launch_key_traits<KeyKernelTraits<Element, TileRow, Shape, ScoreKind::kBounded>>(params, stream);
+    launch_key_traits<KeyKernelTraits<Element, TileRow, Shape, ScoreKind::kBounded>>(params,
+                                                                                     stream);
   } else {
-    launch_key_traits<KeyKernelTraits<Element, TileRow, Shape, ScoreKind::kGeneral>>(params, stream);
+    launch_key_traits<KeyKernelTraits<Element, TileRow, Shape, ScoreKind::kGeneral>>(params,
+                                                                                     stream);
   }
 }
 

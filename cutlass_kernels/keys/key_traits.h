@@ -18,13 +18,13 @@ template <class Element_, class TileRow, class Shape, ScoreKind kKind_>
 struct KeyTraits {
   using Element = Element_;
   static constexpr ScoreKind kKind = kKind_;
-  static constexpr int kPairs = Shape::kPairs;    // of warps; a pair shares its keys
+  static constexpr int kPairs = Shape::kPairs;  // of warps; a pair shares its keys
   static constexpr int kWarps = 2 * kPairs;
   static constexpr int kThreads = kWarps * 32;
   static constexpr int kStrips = Shape::kStrips;  // of 16 keys a pair
   static constexpr int kPairKeys = kStrips * 16;
-  static constexpr int kBlockN = kPairs * kPairKeys;   // keys
-  static constexpr int kBlockM = kKeyRows;    // rows: (query token, head) pairs
+  static constexpr int kBlockN = kPairs * kPairKeys;  // keys
+  static constexpr int kBlockM = kKeyRows;            // rows: (query token, head) pairs
   static constexpr int kStages = Shape::kStages;
   // The last warps of the CTA copy, all of them dK warps: the dV warps have the exponentials to do.
   static constexpr int kCopyThreads = kPairs * 32 < 4 * kBlockM ? kPairs * 32 : 4 * kBlockM;

@@ -131,7 +131,8 @@ CUTE_DEVICE void resident_share(KernelParams const& params, typename T::SharedSt
     return min(tile.queries * p.heads - block * T::kWarpRows, T::kWarpRows + 0);
   };
   if (tile.keys == 0) {
-    int const rows = min(tile.queries * p.heads, share.end * T::kWarpRows) - share.begin * T::kWarpRows;
+    int const rows =
+        min(tile.queries * p.heads, share.end * T::kWarpRows) - share.begin * T::kWarpRows;
     return store_zero_rows(p, packed_row(share.begin), rows, T::kThreads);
   }
 
@@ -176,9 +177,8 @@ CUTE_DEVICE void resident_share(KernelParams const& params, typename T::SharedSt
 
     Tensor tOrO = make_accumulator<Element, T::kWarpRows, kHeadDim>();  // ((2,2),M,20)
     clear(tOrO);
-    for_panels([&](int begin, int steps) {
-      sweep_forward<T>(softmax, q, tOrO, panel, begin, steps);
-    });
+    for_panels(
+        [&](int begin, int steps) { sweep_forward<T>(softmax, q, tOrO, panel, begin, steps); });
 
     landed();
     typename T::Operand const dout(own_source);  // (M,160)

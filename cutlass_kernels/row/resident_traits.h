@@ -17,8 +17,8 @@ struct ResidentTraits {
   static constexpr int kWarps = TileRow::kResidentWarps;
   static constexpr int kThreads = kWarps * 32;
   static constexpr int kStrips = 1;
-  static constexpr int kWarpRows = 16;                         // rows of a warp's tile
-  static constexpr int kBlockN = 16;                           // keys a step
+  static constexpr int kWarpRows = 16;                       // rows of a warp's tile
+  static constexpr int kBlockN = 16;                         // keys a step
   static constexpr int kPanelKeys = TileRow::kResidentKeys;  // keys in shared memory
 
   using OwnSource = FragmentSource<Element, kWarpRows, Order::kRowsFirst>;
@@ -27,10 +27,10 @@ struct ResidentTraits {
   using Operand = RegisterOperand<Element, kStrips, kWarpRows>;
 
   struct alignas(128) SharedStorage {
-    Element k[kPanelKeys * kHeadDim];                // (N,160)
-    Element v[kPanelKeys * kHeadDim];                // (N,160)
-    Element rows[kWarps][kWarpRows * kHeadDim];      // (M,160), q and dout in turn
-    float neg_slopes[kMaxHeads];                     // of the sequence, log2 units
+    Element k[kPanelKeys * kHeadDim];            // (N,160)
+    Element v[kPanelKeys * kHeadDim];            // (N,160)
+    Element rows[kWarps][kWarpRows * kHeadDim];  // (M,160), q and dout in turn
+    float neg_slopes[kMaxHeads];                 // of the sequence, log2 units
     RowScore scores[kWarps][kWarpRows];
     PartitionStorage<kThreads> partition;
     Tile tile;

@@ -2,7 +2,9 @@
 
 namespace ragged_attention {
 
-template void launch_row_kernel<cute::bfloat16_t, TilesSm86>(KernelParams const&, Plan const&, cudaStream_t);
-template void launch_row_kernel<cute::bfloat16_t, TilesSm90>(KernelParams const&, Plan const&, cudaStream_t);
+template void launch_row_kernel<cute::bfloat16_t, TilesSm86>(KernelParams const&, Plan const&,
+                                                             cudaStream_t);
+template void launch_row_kernel<cute::bfloat16_t, TilesSm90>(KernelParams const&, Plan const&,
+                                                             cudaStream_t);
 
 }  // namespace ragged_attention

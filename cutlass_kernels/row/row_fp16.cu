@@ -2,8 +2,10 @@
 
 namespace ragged_attention {
 
-template void launch_row_kernel<cute::half_t, TilesSm86>(KernelParams const&, Plan const&, cudaStream_t);
-template void launch_row_kernel<cute::half_t, TilesSm90>(KernelParams const&, Plan const&, cudaStream_t);
+template void launch_row_kernel<cute::half_t, TilesSm86>(KernelParams const&, Plan const&,
+                                                         cudaStream_t);
+template void launch_row_kernel<cute::half_t, TilesSm90>(KernelParams const&, Plan const&,
+                                                         cudaStream_t);
 
 bool has_device_code() {
   cudaFuncAttributes attributes;

@@ -31,7 +31,8 @@ CUTE_DEVICE void copy_rows(KernelParams const& params, View const& view, Tile co
   int const chunk = lane % 4;
   RowCursor cursor(first_row + lane / 4, params.by_heads);
   CUTE_UNROLL
-  for (int i = 0; i < T::kWarpRows / 8; ++i, cursor.advance(params.row_step, params.by_heads.heads)) {
+  for (int i = 0; i < T::kWarpRows / 8;
+       ++i, cursor.advance(params.row_step, params.by_heads.heads)) {
     int const row = i * 8 + lane / 4;
     bool const valid = row < rows;
     int64_t const token = tile.q_begin + (valid ? cursor.token : 0);

@@ -19,9 +19,8 @@ CUTE_DEVICE auto weigh_and_multiply(RowSoftmax<T> const& softmax, TensorS& tSrS,
                                     typename T::FeatureSource const& sV, int key) {
   using Element = typename T::Element;
   if constexpr (T::kStrips == 1) {
-    multiply_over_features<Element>(tSrdP, dout, sV, [&](int step) {
-      softmax.weigh(tSrS, key, step, kFeatureSteps);
-    });
+    multiply_over_features<Element>(
+        tSrdP, dout, sV, [&](int step) { softmax.weigh(tSrS, key, step, kFeatureSteps); });
     softmax.mask_keys(tSrS, key);
     CUTE_UNROLL
     for (int i = 0; i < size(tSrS); ++i) tSrdP(i) *= tSrS(i);
@@ -112,7 +111,7 @@ CUTE_DEVICE void row_cta(KernelParams const& params) {
   Tensor tQrdQ = make_accumulator<Element, T::kWarpRows, kHeadDim>();  // ((2,2),M,20)
   clear(tQrdQ);
   for (int key = 0; key < tile.keys; key += T::kBlockN) {
-    Tensor tSrS = make_accumulator<Element, T::kWarpRows, T::kBlockN>();    // ((2,2),M,N)
+    Tensor tSrS = make_accumulator<Element, T::kWarpRows, T::kBlockN>();   // ((2,2),M,N)
     Tensor tSrdP = make_accumulator<Element, T::kWarpRows, T::kBlockN>();  // ((2,2),M,N)
     clear(tSrS);
     softmax.start_at_neg_delta(tSrdP);

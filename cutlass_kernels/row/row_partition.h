@@ -86,8 +86,7 @@ CUTE_DEVICE void for_own_shares(Cut const& cut, PartitionStorage<kThreads>& stor
     int const s = base + threadIdx.x;
     Span const span = span_of(s);
     int64_t const cost = cost_of(s, span);
-    int64_t const start =
-        before + exclusive_sum<kThreads>(cost, storage.warp_sums, chunk_total);
+    int64_t const start = before + exclusive_sum<kThreads>(cost, storage.warp_sums, chunk_total);
     storage.shares[threadIdx.x] =
         share_of(s, span, s < count ? cut.blocks(span) : 0, start, low, high);
     int const first = __syncthreads_count(start + cost <= low);

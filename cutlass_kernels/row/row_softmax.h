@@ -3,9 +3,9 @@
 
 #include <cfloat>
 
+#include "../device/warp_mma.h"
 #include "../ragged.h"
 #include "../score.h"
-#include "../device/warp_mma.h"
 #include "row_score.h"
 
 namespace ragged_attention {
@@ -22,10 +22,11 @@ struct RowSoftmax {
   RowScore* scores;  // of this warp's rows, in shared memory
   Tile const& tile;
   int lane;
-  float sum[T::kStrips][2];                                   // of this thread's columns
+  float sum[T::kStrips][2];                            // of this thread's columns
   float maximum[kRunningMaximum ? T::kStrips : 1][2];  // of the whole row, log2 units
 
-  CUTE_DEVICE RowSoftmax(ScoreConstants const& constants, RowScore* scores, Tile const& tile, int lane)
+  CUTE_DEVICE RowSoftmax(ScoreConstants const& constants, RowScore* scores, Tile const& tile,
+                         int lane)
       : constants(constants), scores(scores), tile(tile), lane(lane) {
     CUTE_UNROLL
     for (int m = 0; m < T::kStrips; ++m) sum[m][0] = sum[m][1] = 0.0f;
@@ -62,8 +63,8 @@ struct RowSoftmax {
           for (int i = 0; i < 2 * kTiles; ++i) {
             float& s = tSrS(make_coord(i % 2, half), m, i / 2);
             s = probability<T::kKind>(squash<T::kKind>(s, constants), row.neg_slope,
-                                      distance(row.position, key, i / 2, i % 2),
-                                      row.neg_reference, constants);
+                                      distance(row.position, key, i / 2, i % 2), row.neg_reference,
+                                      constants);
           }
         }
       }
@@ -159,8 +160,8 @@ struct RowSoftmax {
         sum[m][half] = quad_sum(sum[m][half]);
         float const neg_delta = -quad_sum(delta[m][half]) * inverse_sum(m, half);
         RowScore row = score(m, half);
-        row.neg_reference = (kRunningMaximum ? -maximum[m][half] : row.neg_reference) -
-                            __log2f(sum[m][half]);
+        row.neg_reference =
+            (kRunningMaximum ? -maximum[m][half] : row.neg_reference) - __log2f(sum[m][half]);
         row.neg_delta = neg_delta;
         __syncwarp();
         if (lane % 4 == 0) scores[this->row(m, half)] = row;

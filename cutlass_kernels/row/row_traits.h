@@ -17,10 +17,10 @@ struct RowTraits {
   static constexpr bool kCompiled = kCompiledHere<TileRow>;
   static constexpr int kWarps = TileRow::kRowWarps;
   static constexpr int kThreads = kWarps * 32;
-  static constexpr int kStrips = TileRow::kRowStrips;   // of 16 rows a warp
+  static constexpr int kStrips = TileRow::kRowStrips;  // of 16 rows a warp
   static constexpr int kWarpRows = kStrips * 16;
-  static constexpr int kBlockM = kWarps * kWarpRows;    // rows: (query token, head) pairs
-  static constexpr int kBlockN = TileRow::kRowKeys;     // keys
+  static constexpr int kBlockM = kWarps * kWarpRows;  // rows: (query token, head) pairs
+  static constexpr int kBlockN = TileRow::kRowKeys;   // keys
   static constexpr int kStages = TileRow::kRowStages;
 
   using OwnSource = FragmentSource<Element, kWarpRows, Order::kRowsFirst>;
