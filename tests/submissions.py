@@ -20,7 +20,7 @@ STATIC = {
     "private_operator": ("fused-attention", "solver.py:11"),
     "flex_attention": ("fused-attention", "solver.py:4"),
     "backend_choice": ("fused-attention", "solver.py:6"),
-    "fused_in_cpp": ("fused-attention", "extension.cpp:5"),
+    "fused_in_cpp": ("fused-attention", "extension.cpp:4"),
     "external_package": ("attention-package", "solver.py:6"),
     "reads_cases": ("outside-files", "solver.py:8"),
     "imports_evaluator": ("outside-files", "solver.py:6"),
