@@ -129,7 +129,7 @@ def summary(
         "geometric_mean": geometric_mean(results),
         "passed": all(result.passed for result in results),
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "command": shlex.join(sys.argv),
+        "command": shlex.join(_without_folders(sys.argv)),
         "solver": _relative(file),
         "solver_sha256": file_digest(file),
         "scale": scale,
@@ -157,3 +157,14 @@ def _relative(file: Path) -> str:
     """The path as seen from the repository, or as it is where it lies outside."""
     top = paths.repository()
     return str(file.relative_to(top)) if file.is_relative_to(top) else str(file)
+
+
+def _without_folders(words: list[str]) -> list[str]:
+    """The command line, with paths in the repository as from there and others by their names alone."""
+
+    def shorten(word: str) -> str:
+        path = Path(word)
+        inside = path.is_relative_to(paths.repository())
+        return word if not path.is_absolute() else _relative(path) if inside else path.name
+
+    return [shorten(word) for word in words]

@@ -4,6 +4,7 @@ import argparse
 import json
 import math
 import os
+import shlex
 import re
 import subprocess
 import sys
@@ -143,7 +144,9 @@ def test_right_solver_passes_and_json_holds_all_of_it(tmp_path, capsys):
 @pytest.mark.filterwarnings("ignore:ragged_attention takes its portable path")
 def test_main_solver_passes_from_another_folder(tmp_path):
     script = paths.repository() / "selfcheck.py"
-    command = [sys.executable, str(script), *TINY, "--case", CASE]
+    figures = tmp_path / "figures.json"
+    options = [*TINY, "--case", CASE, "--json", str(figures)]
+    command = [sys.executable, str(script), *options]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
@@ -152,6 +155,8 @@ def test_main_solver_passes_from_another_folder(tmp_path):
     assert GEOMETRIC_MEAN.match(last_line(done.stdout))
     assert "solver methods/main/solver.py" in done.stdout
     assert CASE in done.stderr  # the progress bar
+    recorded = shlex.split(json.loads(figures.read_text())["command"])
+    assert recorded == ["selfcheck.py", *options[:-1], "figures.json"]  # no folder of this machine
 
 
 @pytest.mark.gpu
