@@ -19,7 +19,7 @@ CUTE_DEVICE void load_panel(Problem const& p, typename T::SharedStorage& shared,
   Tile const& tile = shared.tile;
   __syncthreads();
   int const chunk = threadIdx.x % 4;
-  int const rows = min(T::kPanelKeys + 0, (tile.keys - begin + 15) / 16 * 16);
+  int const rows = min(int{T::kPanelKeys}, (tile.keys - begin + 15) / 16 * 16);
   for (int row = threadIdx.x / 4; row < rows; row += T::kThreads / 4) {
     bool const valid = begin + row < tile.keys;
     int64_t const token = tile.k_begin + (valid ? begin + row : 0);
@@ -128,7 +128,7 @@ CUTE_DEVICE void resident_share(KernelParams const& params, typename T::SharedSt
   Tile const& tile = shared.tile;
   auto packed_row = [&](int block) { return tile.q_begin * p.heads + block * T::kWarpRows; };
   auto rows_of = [&](int block) {
-    return min(tile.queries * p.heads - block * T::kWarpRows, T::kWarpRows + 0);
+    return min(tile.queries * p.heads - block * T::kWarpRows, int{T::kWarpRows});
   };
   if (tile.keys == 0) {
     int const rows =
@@ -153,7 +153,7 @@ CUTE_DEVICE void resident_share(KernelParams const& params, typename T::SharedSt
   auto for_panels = [&](auto sweep) {
     for (int begin = 0; begin < tile.keys; begin += T::kPanelKeys) {
       if (!whole) load_panel<T>(p, shared, begin);
-      sweep(begin, (min(tile.keys - begin, T::kPanelKeys + 0) + 15) / 16);
+      sweep(begin, (min(tile.keys - begin, int{T::kPanelKeys}) + 15) / 16);
     }
   };
 

@@ -160,7 +160,7 @@ def _relative(file: Path) -> str:
 
 
 def _without_folders(words: list[str]) -> list[str]:
-    """The command line, with paths in the repository as from there and others by their names alone."""
+    """The command line; paths as from the repository, those outside by their names alone."""
 
     def shorten(word: str) -> str:
         path = Path(word)

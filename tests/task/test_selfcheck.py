@@ -4,8 +4,8 @@ import argparse
 import json
 import math
 import os
-import shlex
 import re
+import shlex
 import subprocess
 import sys
 
