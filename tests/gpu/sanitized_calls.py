@@ -11,6 +11,7 @@ from ragged_attention import native
 from support import Lengths, make_problem, run, strided_copy
 
 RAGGED_LENGTHS: Lengths = [(33, 65), (0, 9), (130, 40), (4, 0), (1, 129), (65, 97)]
+LONG_KEYS: Lengths = [(20, 300), (3, 290)]  # streamed rows and the wider key tiles of the sm90 row
 
 
 def on_the_gpu(problem: dict[str, object]) -> dict[str, object]:
@@ -24,7 +25,7 @@ def on_the_gpu(problem: dict[str, object]) -> dict[str, object]:
 
 
 def call_on(row: str) -> None:
-    """Plain, misaligned, and with offsets that describe nothing."""
+    """Plain, misaligned, with offsets that describe nothing, and with long keys."""
     os.environ[native.TILES_VARIABLE] = row
     for dtype, softcap, slope_sign in ((torch.float16, 3.0, 1.0), (torch.bfloat16, 0.0, 0.0)):
         problem = make_problem(
@@ -32,7 +33,10 @@ def call_on(row: str) -> None:
         )
         misaligned = {**problem, "dout": strided_copy(problem["dout"], 1, 3, lead=1)}
         beyond = {**problem, "cu_q": problem["cu_q"] * 3, "cu_k": problem["cu_k"].flip(0)}
-        for arguments in (problem, misaligned, beyond):
+        long_keys = make_problem(
+            LONG_KEYS, heads=3, dtype=dtype, softcap=softcap, slope_sign=slope_sign
+        )
+        for arguments in (problem, misaligned, beyond, long_keys):
             results = [r.cpu() for r in run(on_the_gpu(arguments))]
             assert all(bool(r.isfinite().all()) for r in results)
 
