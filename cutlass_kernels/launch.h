@@ -18,18 +18,16 @@ inline void check_cuda(cudaError_t error, char const* what) {
   throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
 }
 
-// Raises the block's shared-memory limit where needed and launches.
+// Launches on the current device, after raising the kernel's shared-memory limit there where needed.
+// Throws std::runtime_error, which begins with `name`, where that fails.
+void launch_kernel(void const* kernel, dim3 grid, int threads, size_t shared_memory,
+                   KernelParams const& params, cudaStream_t stream, char const* name);
+
 template <class Kernel>
 void launch(Kernel* kernel, dim3 grid, int threads, size_t shared_memory,
             KernelParams const& params, cudaStream_t stream, char const* name) {
-  if (grid.x == 0) return;
-  if (shared_memory > 48 * 1024) {
-    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    static_cast<int>(shared_memory)),
-               name);
-  }
-  void* arguments[] = {const_cast<KernelParams*>(&params)};
-  check_cuda(cudaLaunchKernel(kernel, grid, dim3(threads), arguments, shared_memory, stream), name);
+  launch_kernel(reinterpret_cast<void const*>(kernel), grid, threads, shared_memory, params, stream,
+                name);
 }
 
 // Element: cute::half_t or cute::bfloat16_t; TileRow: a row of tiles.h.

@@ -1,0 +1,39 @@
+// Launches a kernel on the current device.
+#include "launch.h"
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace ragged_attention {
+
+namespace {
+
+// Raises a kernel's shared-memory limit on the current device. Only where it is still lower, since that
+// takes as long as a launch.
+void allow_shared_memory(void const* kernel, int bytes, char const* name) {
+  static std::mutex mutex;
+  static std::map<std::pair<void const*, int>, int> limits;  // of a kernel on a device, bytes
+  int device;
+  check_cuda(cudaGetDevice(&device), name);
+  std::lock_guard lock(mutex);
+  int& limit = limits[{kernel, device}];
+  if (bytes <= limit) return;
+  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+             name);
+  limit = bytes;
+}
+
+}  // namespace
+
+void launch_kernel(void const* kernel, dim3 grid, int threads, size_t shared_memory,
+                   KernelParams const& params, cudaStream_t stream, char const* name) {
+  if (grid.x == 0) return;
+  if (shared_memory > 48 * 1024) {
+    allow_shared_memory(kernel, static_cast<int>(shared_memory), name);
+  }
+  void* arguments[] = {const_cast<KernelParams*>(&params)};
+  check_cuda(cudaLaunchKernel(kernel, grid, dim3(threads), arguments, shared_memory, stream), name);
+}
+
+}  // namespace ragged_attention
