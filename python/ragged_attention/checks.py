@@ -14,6 +14,7 @@ MAX_HEADS = 128  # query heads that share the one K/V head
 DTYPES = (torch.float16, torch.bfloat16)
 DEVICES = ("cpu", "cuda", "meta")  # meta tensors get results without values
 
+_REAL = (float, int, numbers.Real)  # the usual ones first: numbers.Real takes longer to ask
 _FLOAT32_MAX = torch.finfo(torch.float32).max
 
 
@@ -39,45 +40,41 @@ def check_arguments(
     _check_number("softcap", softcap, 0.0)
     _check_number("scale_multiplier", scale_multiplier, -_FLOAT32_MAX)
 
-    _check_tensor("q", q)
+    if not isinstance(q, Tensor):
+        raise _no_tensor("q", q)
     device, dtype, shape = q.device, q.dtype, q.shape
     if dtype not in DTYPES:
         raise TypeError(f"q: dtype {_short(dtype)}; needed is {' or '.join(map(_short, DTYPES))}")
-    if device.type not in DEVICES:
+    if not q.is_cuda and device.type not in DEVICES:  # the type is a new string
         raise ValueError(f"q: device {device}; needed is {' or '.join(DEVICES)}")
     if len(shape) != 3:
         raise ValueError(f"q: shape {tuple(shape)}; needed is [total_q, heads, {HEAD_DIM}]")
-    heads, head_dim = shape[1], shape[2]
+    _, heads, head_dim = shape
     if head_dim != HEAD_DIM:
         raise ValueError(f"q: head_dim {head_dim}; the compiled kernels have {HEAD_DIM}")
     if not 1 <= heads <= MAX_HEADS:
         raise ValueError(f"q: {heads} heads; needed is 1 to {MAX_HEADS}")
 
-    _check_like_q("k", k, device, dtype)
-    key_shape = k.shape
+    key_shape = _shape_of("k", k, dtype, device, ", the same as q")
     if len(key_shape) != 3:
         raise ValueError(f"k: shape {tuple(key_shape)}; needed is [total_k, 1, {HEAD_DIM}]")
-    if key_shape[1] != 1:
-        raise ValueError(f"k: {key_shape[1]} heads; needed is 1 K/V head, shared by all of q's")
-    if key_shape[2] != HEAD_DIM:
-        raise ValueError(f"k: head_dim {key_shape[2]}; the compiled kernels have {HEAD_DIM}")
-    _check_like_q("v", v, device, dtype)
-    _check_shape("v", v, key_shape, "that of k")
-    _check_like_q("dout", dout, device, dtype)
-    _check_shape("dout", dout, shape, "that of q")
+    _, key_heads, key_dim = key_shape
+    if key_heads != 1:
+        raise ValueError(f"k: {key_heads} heads; needed is 1 K/V head, shared by all of q's")
+    if key_dim != HEAD_DIM:
+        raise ValueError(f"k: head_dim {key_dim}; the compiled kernels have {HEAD_DIM}")
+    v_shape = _shape_of("v", v, dtype, device, ", the same as q")
+    _check_shape("v", v_shape, key_shape, "that of k")
+    dout_shape = _shape_of("dout", dout, dtype, device, ", the same as q")
+    _check_shape("dout", dout_shape, shape, "that of q")
 
-    _check_offsets("cu_q", cu_q, device)
-    _check_offsets("cu_k", cu_k, device)
-    offsets = cu_q.shape[0]
-    if cu_k.shape[0] != offsets:
-        raise ValueError(
-            f"cu_k: {cu_k.shape[0]} offsets; needed are {offsets}, as many as cu_q has"
-        )
+    offsets = _check_offsets("cu_q", cu_q, device)
+    key_offsets = _check_offsets("cu_k", cu_k, device)
+    if key_offsets != offsets:
+        raise ValueError(f"cu_k: {key_offsets} offsets; needed are {offsets}, as many as cu_q has")
     if alibi_slopes is not None:
-        _check_tensor("alibi_slopes", alibi_slopes)
-        _check_device("alibi_slopes", alibi_slopes, device)
-        _check_dtype("alibi_slopes", alibi_slopes, torch.float32)
-        _check_shape("alibi_slopes", alibi_slopes, (offsets - 1, heads), "[batch, heads]")
+        slopes_shape = _shape_of("alibi_slopes", alibi_slopes, torch.float32, device)
+        _check_shape("alibi_slopes", slopes_shape, (offsets - 1, heads), "[batch, heads]")
 
 
 def check_lengths(q: Tensor, k: Tensor, cu_q: Tensor, cu_k: Tensor) -> None:
@@ -118,7 +115,7 @@ def _check_mask(causal: bool, window_left: int, window_right: int) -> None:
 
 
 def _check_number(name: str, value: float, least: float) -> None:
-    if not isinstance(value, (float, int, numbers.Real)):
+    if not isinstance(value, _REAL):
         raise TypeError(f"{name}: a {type(value).__name__}; needed is a real number")
     if not least <= value <= _FLOAT32_MAX:  # NaN fails too
         raise ValueError(
@@ -127,41 +124,34 @@ def _check_number(name: str, value: float, least: float) -> None:
         )
 
 
-def _check_tensor(name: str, value: Tensor) -> None:
-    if not isinstance(value, Tensor):
-        raise TypeError(f"{name}: a {type(value).__name__}; needed is a torch.Tensor")
+def _no_tensor(name: str, value: object) -> TypeError:
+    return TypeError(f"{name}: a {type(value).__name__}; needed is a torch.Tensor")
 
 
-def _check_device(name: str, tensor: Tensor, device: torch.device) -> None:
+def _shape_of(
+    name: str, tensor: Tensor, dtype: torch.dtype, device: torch.device, why: str = ""
+) -> torch.Size:
+    """The shape of what is a tensor of this dtype and device; `why` ends the message on dtype."""
+    if not isinstance(tensor, Tensor):
+        raise _no_tensor(name, tensor)
+    if tensor.dtype != dtype:
+        raise TypeError(f"{name}: dtype {_short(tensor.dtype)}; needed is {_short(dtype)}{why}")
     if tensor.device != device:
         raise ValueError(f"{name}: device {tensor.device}; needed is {device}, the device of q")
+    return tensor.shape
 
 
-def _check_dtype(name: str, tensor: Tensor, dtype: torch.dtype) -> None:
-    if tensor.dtype != dtype:
-        raise TypeError(f"{name}: dtype {_short(tensor.dtype)}; needed is {_short(dtype)}")
+def _check_shape(name: str, shape: torch.Size, needed: tuple[int, ...], what: str) -> None:
+    if shape != needed:
+        raise ValueError(f"{name}: shape {tuple(shape)}; needed is {tuple(needed)}, {what}")
 
 
-def _check_like_q(name: str, tensor: Tensor, device: torch.device, dtype: torch.dtype) -> None:
-    _check_tensor(name, tensor)
-    if tensor.dtype != dtype:
-        raise TypeError(
-            f"{name}: dtype {_short(tensor.dtype)}; needed is {_short(dtype)}, the same as q"
-        )
-    _check_device(name, tensor, device)
-
-
-def _check_shape(name: str, tensor: Tensor, shape: tuple[int, ...], what: str) -> None:
-    if tensor.shape != shape:
-        raise ValueError(f"{name}: shape {tuple(tensor.shape)}; needed is {tuple(shape)}, {what}")
-
-
-def _check_offsets(name: str, offsets: Tensor, device: torch.device) -> None:
-    _check_tensor(name, offsets)
-    _check_dtype(name, offsets, torch.int32)
-    _check_device(name, offsets, device)
-    if offsets.ndim != 1 or offsets.shape[0] == 0:
-        raise ValueError(f"{name}: shape {tuple(offsets.shape)}; needed is [batch + 1]")
+def _check_offsets(name: str, offsets: Tensor, device: torch.device) -> int:
+    """How many offsets there are."""
+    shape = _shape_of(name, offsets, torch.int32, device)
+    if len(shape) != 1 or shape[0] == 0:
+        raise ValueError(f"{name}: shape {tuple(shape)}; needed is [batch + 1]")
+    return shape[0]
 
 
 def _short(dtype: torch.dtype) -> str:

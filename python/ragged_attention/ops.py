@@ -73,18 +73,17 @@ def attention_varlen_feature_full_vjp(
         q, k, v, cu_q, cu_k, alibi_slopes, dout, causal, window_left, window_right, softcap,
         scale_multiplier,
     )  # fmt: skip
-    device = q.device.type
-    if device == "meta" or isinstance(q, FakeTensor):
+    if q.is_meta or isinstance(q, FakeTensor):
         return tuple(native.dense_like(x) for x in (q, q, k, v))
-    if validate or device == "cpu":
+    on_gpu = q.is_cuda
+    if validate or not on_gpu:
         check_lengths(q, k, cu_q, cu_k)
-    numbers = float(softcap), float(scale_multiplier)
-    arguments = (q, k, v, cu_q, cu_k, alibi_slopes, dout, *numbers)
-    if device == "cuda":
+    arguments = (q, k, v, cu_q, cu_k, alibi_slopes, dout, float(softcap), float(scale_multiplier))
+    if on_gpu:
         module = native.load()
         if module is not None:
             return native.full_vjp(module, *arguments)
-    _say_portable(device)
+    _say_portable(q.device.type)
     return portable.full_vjp(*arguments)
 
 

@@ -55,9 +55,7 @@ class FakeModule:
 @pytest.fixture
 def module(monkeypatch):
     monkeypatch.delenv(native.TILES_VARIABLE, raising=False)
-    monkeypatch.setattr(
-        torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=77)
-    )
+    monkeypatch.setattr(native, "_raw_stream", {None: 77}.get)
     return FakeModule()
 
 
@@ -158,6 +156,14 @@ def test_tiles_that_the_card_cannot_run(module, monkeypatch):
         with pytest.raises(RuntimeError, match=r"^tiles: sm86; the card Stub has none$"):
             enqueue(module, make_problem([(3, 4)]))
     assert module.call is None
+
+
+def test_stream_without_the_short_way(module, monkeypatch):
+    streams = {None: SimpleNamespace(cuda_stream=78)}
+    monkeypatch.setattr(native, "_raw_stream", None)
+    monkeypatch.setattr(torch.cuda, "current_stream", streams.get)
+    enqueue(module, make_problem([(3, 4)]))
+    assert module.call.stream == 78
 
 
 @pytest.mark.parametrize(
