@@ -84,6 +84,7 @@ struct BuildInfo {
   std::string cutlass;        // "4.2.0"
   std::string commit;         // short hash, "-dirty" appended where it applies
   std::vector<int> sm;        // compiled architectures: 86, 90
+  int mma_repeat = 1;         // how often each mma is issued; above 1, results are wrong
 };
 BuildInfo build_info();
 

@@ -11,6 +11,9 @@ BuildInfo build_info() {
                  RAGGED_ATTENTION_CUTLASS,
                  RAGGED_ATTENTION_COMMIT,
                  {}};
+#ifdef RAGGED_ATTENTION_MMA_REPEAT
+  info.mma_repeat = RAGGED_ATTENTION_MMA_REPEAT;
+#endif
   std::istringstream architectures(info.architectures);
   for (std::string one; std::getline(architectures, one, ';');) {
     info.sm.push_back(std::stoi(one));

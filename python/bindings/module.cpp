@@ -151,6 +151,7 @@ py::dict build_info() {
   for (int number : info.sm) sm.append(number);
   return py::dict("compiler"_a = info.compiler, "architectures"_a = info.architectures,
                   "cutlass"_a = info.cutlass, "commit"_a = info.commit, "sm"_a = sm,
+                  "mma_repeat"_a = info.mma_repeat,
                   "python_module"_a =
                       "cp" + std::to_string(PY_MAJOR_VERSION) + std::to_string(PY_MINOR_VERSION));
 }
@@ -177,5 +178,6 @@ PYBIND11_MODULE(_native, m) {
         "TFLOP/s that mma.sync (m16n8k16, fp32 sums) reaches on a card, run for about so long.\n"
         "Waits for the card. Raises RuntimeError where a launch fails.");
   m.def("build_info", &build_info,
-        "Compiler, architectures, CUTLASS version, commit, sm numbers, Python tag.");
+        "Compiler, architectures, CUTLASS version, commit, sm numbers, how often each mma is\n"
+        "issued (above 1 in a timing build, whose results are wrong), Python tag.");
 }

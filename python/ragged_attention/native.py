@@ -5,6 +5,7 @@ import importlib.util
 import math
 import os
 import platform
+import warnings
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -33,7 +34,8 @@ def load() -> ModuleType | None:
     """The compiled module: installed with the package, or a file beside it; None if there is none.
 
     In a bundle it is one that suits the card, and None where that could not be built.
-    Raises ImportError, with its cause, where a module is there and does not load.
+    Raises ImportError, with its cause, where a module is there and does not load. A timing build,
+    whose results are wrong, is told in a RuntimeWarning.
     """
     if build_on_import.in_bundle() and not build_on_import.ready():
         return None
@@ -50,6 +52,14 @@ def load() -> ModuleType | None:
             f"{MODULE}: {spec.origin} does not load ({error}); "
             f"needed is a module built for Python {platform.python_version()} on this machine"
         ) from error
+    repeat = module.build_info().get("mma_repeat", 1)
+    if repeat > 1:
+        warnings.warn(
+            f"{MODULE}: {spec.origin} issues every tensor instruction {repeat} times, so its "
+            "results are wrong; needed is a build with RAGGED_ATTENTION_MMA_REPEAT=1",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     return module
 
 
@@ -65,11 +75,12 @@ def build_info() -> dict[str, object]:
 
     Keys: backend ('native' where CUDA tensors take the compiled kernels, else 'portable'), torch
     and python (versions), and of the module, None where there is none: compiler, architectures,
-    cutlass, commit, sm (compiled capabilities), python_module (Python version tag).
+    cutlass, commit, sm (compiled capabilities), mma_repeat (how often each tensor instruction is
+    issued: 1, more in a timing build), python_module (Python version tag).
     Raises ImportError as `load` does.
     """
     of_module = dict.fromkeys(
-        ("compiler", "architectures", "cutlass", "commit", "sm", "python_module")
+        ("compiler", "architectures", "cutlass", "commit", "sm", "mma_repeat", "python_module")
     )
     module = load()
     if module is not None:

@@ -116,6 +116,7 @@ def test_build_info(fake_module: ModuleType) -> None:
         "cutlass": "0.0.0",
         "commit": "0123456789",
         "sm": [86, 90],
+        "mma_repeat": 3,
     }
 
 

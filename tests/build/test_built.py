@@ -58,6 +58,7 @@ def test_holds_code_for_each_architecture(module_file: Path) -> None:
 def test_default_architectures(small_build: Build) -> None:
     info = build_info(small_build.module)
     assert (info["architectures"], info["sm"]) == ("86;90", [86, 90])
+    assert info["mma_repeat"] == 1
 
 
 def test_summary_of_ptxas(small_build: Build) -> None:
@@ -113,6 +114,28 @@ def test_spill_stops_the_build(toolkit: Toolkit, tmp_path: Path) -> None:
     allowed.write_text("sm_90 spilling_kernel: another architecture\n")
     assert re.search(message, run("cmake", "--build", tmp_path / "build", check=False))
     assert re.search(message, run("cmake", "--build", tmp_path / "build", check=False))
+
+
+def test_timing_build(toolkit: Toolkit, tmp_path: Path) -> None:
+    """Every source knows how often, the module says so, and a spill is told but stops nothing."""
+    allowed = tmp_path / "allowed.txt"
+    allowed.write_text("# none\n")
+    build = Build(tmp_path / "build", HERE / "small_kernels")
+    output = configure(
+        build.folder,
+        f"-DRAGGED_ATTENTION_KERNEL_DIR={build.kernels}",
+        f"-DRAGGED_ATTENTION_ALLOWED_SPILLS={allowed}",
+        "-DRAGGED_ATTENTION_MMA_REPEAT=2",
+        "-DCMAKE_CUDA_ARCHITECTURES=86",
+        "-DCMAKE_CUDA_FLAGS=-DWITH_SPILLS",
+    )
+    said = "RAGGED_ATTENTION_MMA_REPEAT: 2; this is a timing build, whose results are wrong"
+    assert said in output
+    output = run("cmake", "--build", build.folder)
+    assert re.search(r"note: spilling_kernel: spills \d+ bytes of stores", output)
+    assert build_info(build.module)["mma_repeat"] == 2
+    kernels = [line.split() for line in (build.folder / "ptxas.txt").read_text().splitlines()]
+    assert [row[5] for row in kernels if row[-1] == "set_first"] == ["256"]  # twice 128
 
 
 def test_cpp_program_links_the_installed_library(small_build: Build, tmp_path: Path) -> None:

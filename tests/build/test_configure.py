@@ -56,6 +56,13 @@ def test_architecture_too_old(tmp_path: Path, toolkit: Toolkit) -> None:
     )
 
 
+@pytest.mark.parametrize("repeat", ["0", "2.5", "10", "ON"])
+def test_how_often_an_mma_is_issued(repeat: str, tmp_path: Path, toolkit: Toolkit) -> None:
+    assert refusal(tmp_path, f"-DRAGGED_ATTENTION_MMA_REPEAT={repeat}") == (
+        f"RAGGED_ATTENTION_MMA_REPEAT: {repeat}; a number from 1 to 9 is needed"
+    )
+
+
 def test_no_cutlass(tmp_path: Path, toolkit: Toolkit, bare_python: Path) -> None:
     nvcc = f"-DCMAKE_CUDA_COMPILER={toolkit.nvcc}"
     assert refusal(tmp_path, nvcc, python=bare_python) == (

@@ -34,12 +34,13 @@ def report_beside(folder: Path) -> Path:
     return folder / "row.cu.o"
 
 
-def check(folder: Path, allowed: str) -> int:
+def check(folder: Path, allowed: str, report_only: bool = False) -> int:
     (folder / "allowed_spills.txt").write_text(allowed)
     return ptxas_log.check(
         [report_beside(folder), folder / "host.cpp.o"],
         folder / "allowed_spills.txt",
         folder / "ptxas.txt",
+        report_only,
     )
 
 
@@ -78,6 +79,16 @@ def test_spill_without_a_reason(
     assert check(tmp_path, allowed) == 1
     assert capsys.readouterr().err == (
         "error: row_kernel<128>: spills 8 bytes of stores and 12 bytes of loads on sm_90; "
+        "none are allowed unless allowed_spills.txt gives a reason\n"
+    )
+
+
+def test_spill_is_told_where_a_report_is_all_that_is_wanted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(tmp_path, "", report_only=True) == 0
+    assert capsys.readouterr().err == (
+        "note: row_kernel<128>: spills 8 bytes of stores and 12 bytes of loads on sm_90; "
         "none are allowed unless allowed_spills.txt gives a reason\n"
     )
 

