@@ -36,6 +36,12 @@ def test_commit_outside_git_is_the_modules(monkeypatch, tmp_path):
 
     monkeypatch.setattr(machine.native, "build_info", broken)
     assert machine.commit(tmp_path) is None
+    assert machine.describe(torch.device("cpu"), tmp_path)["mma_repeat"] is None
+
+
+def test_how_often_the_module_issues_an_mma(monkeypatch, tmp_path):
+    monkeypatch.setattr(machine.native, "build_info", lambda: {"commit": "abc", "mma_repeat": 2})
+    assert machine.describe(torch.device("cpu"), tmp_path)["mma_repeat"] == 2
 
 
 def test_gpu_state_is_what_nvidia_smi_prints(monkeypatch):

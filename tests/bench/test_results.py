@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from bench_samples import timed
+from bench_samples import timed, untimed
 from ragged_attention.bench import results
 
 
@@ -41,6 +41,37 @@ def test_summary_is_of_geometric_means():
     assert found["a"]["worst_over_floor"] == 8
     assert found["a"]["speedup"] == {"b": pytest.approx(18**0.5)}  # of 3 and 6
     assert found["b"]["speedup"] == {"a": pytest.approx(18**-0.5)}
+
+
+def test_an_ordinary_build_stands_for_no_other_card(measured):
+    assert measured["timing_build"] is None
+    for repeat in (1, None):
+        assert results.timing_build([], {"mma_tflops": 600.0}, repeat) is None
+
+
+def test_parts_of_a_slower_cards_peak():
+    """By hand: 1 G logits are 1.6e12 and 1.28e12 FLOP, the peak is 600 / 2 TFLOP/s."""
+    strata = [
+        {
+            **{"name": "long", "logits": 10**9},
+            "methods": {
+                "ours_sm86": timed(
+                    20.0, ok=False, kernels={"row_kernel": 0.5, "key_kernel": 0.4, "other": 0.1}
+                ),
+                "flash_attn_2": timed(30.0, kernels=None),
+                "ours_sm90": untimed(),
+            },
+        }
+    ]
+    found = results.timing_build(strata, {"mma_tflops": 600.0}, 2)
+    assert found["mma_repeat"] == 2
+    assert list(found["of_peak"]) == ["ours_sm86"]
+    parts = found["of_peak"]["ours_sm86"]["long"]
+    assert parts == {
+        "call": pytest.approx(2.88e12 / 20e-3 / 300e12),
+        "row_kernel": pytest.approx(1.6e12 / 10e-3 / 300e12),
+        "key_kernel": pytest.approx(1.28e12 / 8e-3 / 300e12),
+    }
 
 
 @pytest.mark.parametrize("entry", [timed(1.0, ok=False), {**timed(1.0), "ms": None}])

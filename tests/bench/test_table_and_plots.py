@@ -43,6 +43,18 @@ def test_table_of_a_cpu_run_names_what_is_absent_once(measured):
         assert text.count(f"{name}: absent, needs a GPU, not cpu") == 1
 
 
+def test_a_timing_build_is_told(gpu_report):
+    parts = {"call": 0.48, "row_kernel": 0.53, "key_kernel": 0.42}
+    assert "timing build" not in shown(gpu_report)
+    gpu_report["timing_build"] = {"mma_repeat": 2, "of_peak": {"ours_sm86": {"first": parts}}}
+    lines = table.lines(gpu_report)
+    assert (
+        "timing build: each mma is issued 2 times, results are wrong; below, parts of the mma.sync "
+        "ceiling / 2: call (row kernel, key kernel)"
+    ) in lines
+    assert "ours_sm86: first 48% (53%, 42%)" in lines
+
+
 def test_error_that_is_not_finite(gpu_report):
     entry = gpu_report["strata"][0]["methods"]["flash_attn_cute"]
     entry["errors"] = dict.fromkeys(entry["errors"])

@@ -21,7 +21,11 @@ _SMI_FIELDS = {
 
 
 def describe(device: torch.device, folder: Path) -> dict[str, Any]:
-    """Card, driver, clocks, the versions of what runs on it, the folder's commit; None: unknown."""
+    """Card, driver, clocks, the versions of what runs on it, the folder's commit; None: unknown.
+
+    mma_repeat is how often the compiled module issues each tensor instruction: more than once in a
+    timing build, whose results are wrong.
+    """
     return {
         "device": device.type,
         "card": card_name(device),
@@ -31,6 +35,7 @@ def describe(device: torch.device, folder: Path) -> dict[str, Any]:
         "python": platform.python_version(),
         "threads": torch.get_num_threads(),
         "commit": commit(folder),
+        "mma_repeat": _of_module("mma_repeat"),
     }
 
 
@@ -72,14 +77,15 @@ def commit(folder: Path) -> str | None:
     """
     short = _output(["git", "-C", str(folder), "rev-parse", "--short=12", "HEAD"])
     if not short:
-        return _built_commit()
+        return _of_module("commit")
     changed = _output(["git", "-C", str(folder), "status", "--porcelain", "--untracked-files=no"])
     return short + ("-dirty" if changed else "")
 
 
-def _built_commit() -> str | None:
+def _of_module(fact: str) -> Any:
+    """What the compiled module says of its build; None where there is no module."""
     try:
-        return native.build_info()["commit"]
+        return native.build_info()[fact]
     except ImportError:
         return None
 

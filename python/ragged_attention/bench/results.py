@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from ragged_attention.bench.floor import FLOP_PER_GEMM, GEMMS_OF_KERNEL
+
 Report = dict[str, Any]
 
 _NEEDED = ("card", "commit", "command", "ceilings", "strata")
@@ -31,6 +33,7 @@ def assemble(
         "ceilings": ceilings,
         "strata": strata,
         "summary": summary(strata),
+        "timing_build": timing_build(strata, ceilings, machine["mma_repeat"]),
         "extras": extras,
     }
 
@@ -59,6 +62,34 @@ def summary(strata: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
         }
         for name, ms in times.items()
     }
+
+
+def timing_build(
+    strata: list[dict[str, Any]], ceilings: dict[str, float], mma_repeat: int | None
+) -> dict[str, Any] | None:
+    """How much of a slower card's tensor peak our kernels reach; None for an ordinary build.
+
+    A build that issues each tensor instruction n times stands in for a card whose peak is the
+    ceiling / n. Per method and stratum, `of_peak` is the part of that peak which the whole call and
+    each kernel reach, with the products that they really compute counted once.
+    """
+    if mma_repeat in (None, 1):
+        return None
+    flop_per_ms = 1e9 * ceilings["mma_tflops"] / mma_repeat
+    of_peak: dict[str, dict[str, dict[str, float]]] = {}
+    for stratum in strata:
+        for name, entry in stratum["methods"].items():
+            if not entry["ms"] or not entry["kernels"]:
+                continue
+            ideal_ms = {
+                kernel: stratum["logits"] * gemms * FLOP_PER_GEMM / flop_per_ms
+                for kernel, gemms in GEMMS_OF_KERNEL.items()
+            }
+            of_peak.setdefault(name, {})[stratum["name"]] = {
+                "call": sum(ideal_ms.values()) / entry["ms"],
+                **{k: ms / (entry["ms"] * entry["kernels"][k]) for k, ms in ideal_ms.items()},
+            }
+    return {"mma_repeat": mma_repeat, "of_peak": of_peak}
 
 
 def any_wrong(report: Report, names: list[str]) -> bool:

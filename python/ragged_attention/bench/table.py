@@ -47,6 +47,7 @@ def lines(report: Report) -> list[str]:
             f"{name}: {figures['over_floor']:.2f} x floor (worst "
             f"{figures['worst_over_floor']:.2f}){'; ' + faster if faster else ''}"
         )
+    found += _timing_build_lines(report.get("timing_build"))
     for name, figures in (report["extras"] or {}).items():
         found += _extra_lines(name, figures)
     machine = report["machine"]
@@ -64,6 +65,24 @@ def _absent_lines(report: Report) -> list[str]:
         if entry["status"] in _NOT_THERE
     }
     return list(absent)
+
+
+def _timing_build_lines(figures: dict[str, Any] | None) -> list[str]:
+    """How much of a slower card's tensor peak a build that issues each mma often reaches."""
+    if not figures:
+        return []
+    repeat = figures["mma_repeat"]
+    found = [
+        f"timing build: each mma is issued {repeat} times, results are wrong; below, parts of the "
+        f"mma.sync ceiling / {repeat}: call (row kernel, key kernel)"
+    ]
+    for name, strata in figures["of_peak"].items():
+        parts = [
+            f"{stratum} {x['call']:.0%} ({x['row_kernel']:.0%}, {x['key_kernel']:.0%})"
+            for stratum, x in strata.items()
+        ]
+        found.append(f"{name}: {', '.join(parts)}")
+    return found
 
 
 def _cells(entry: dict[str, Any]) -> list[str]:
