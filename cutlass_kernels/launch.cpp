@@ -9,8 +9,8 @@ namespace ragged_attention {
 
 namespace {
 
-// Raises a kernel's shared-memory limit on the current device. Only where it is still lower, since that
-// takes as long as a launch.
+// Raises a kernel's shared-memory limit on the current device where it is still lower: once, so that
+// later calls only launch.
 void allow_shared_memory(void const* kernel, int bytes, char const* name) {
   static std::mutex mutex;
   static std::map<std::pair<void const*, int>, int> limits;  // of a kernel on a device, bytes
