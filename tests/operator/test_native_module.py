@@ -251,6 +251,16 @@ def test_an_expanded_axis_is_passed_as_it_is(module):
     assert (module.call.dout, module.call.dout_strides) == (expanded.data_ptr(), (0, 160))
 
 
+def test_results_are_dense_where_inputs_are_not(module):
+    """With heads before tokens in memory nothing is copied, and the results stay as documented."""
+    problem = make_problem([(3, 4), (5, 6)], strided=False)
+    q = problem["q"].transpose(0, 1).contiguous().transpose(0, 1)
+    results = enqueue(module, {**problem, "q": q})
+    assert (module.call.q, module.call.q_strides) == (q.data_ptr(), (160, 8 * 160))
+    assert all(x.is_contiguous() for x in results)
+    assert len({x.untyped_storage().data_ptr() for x in results}) == 4
+
+
 @pytest.mark.parametrize("name", ["cu_q", "cu_k"])
 def test_offsets_with_gaps_are_copied(module, name):
     problem = make_problem([(3, 4), (5, 6)])
