@@ -63,6 +63,13 @@ DYNAMIC = {
     "returns_input": ("dv", "shares memory with v"),
     "shared_output": ("dq", "shares memory with out"),
     "reused_outputs": ("out", "shares memory with an earlier call's out"),
+    "lazy_output": ("out", "a Lazy; a plain torch.Tensor is needed"),
+    "lazy_result": ("result", "12 values; a tuple of out, dq, dk, dv is needed"),
+    "mode_left_on": ("patched-module", "leaves a mode on that sees or replaces operators"),
+    "signal_hidden": ("background-work", "leaves a handler of a signal"),
+    "collector_hidden": ("background-work", "leaves a callback of the garbage collector"),
+    "finalizer_hidden": ("out", "was changed after the call had returned"),
+    "method_hidden": ("patched-module", "torch.Tensor.contiguous was replaced"),
 }
 
 HONEST = (
@@ -76,6 +83,7 @@ HONEST = (
     "autograd_function",
     "builds_on_import",
     "says_much",
+    "named_result",
 )
 
 

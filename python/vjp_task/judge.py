@@ -6,15 +6,16 @@ makes the score 0. Case speedup: the sealed baseline's median over the solver's.
 """
 
 import argparse
+import contextlib
 import json
 import math
-import shutil
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from ragged_attention.bench.machine import card_name
 from rich.table import Table
 
 from vjp_task import machine, report
@@ -22,7 +23,7 @@ from vjp_task.guard.rules import Finding
 from vjp_task.guard.scan import scan
 from vjp_task.panel import load_visible_panel
 from vjp_task.reward import reward
-from vjp_task.sealed import conversation, options, process, scratch
+from vjp_task.sealed import options, panel_run, process, scratch
 from vjp_task.sealed.conversation import Outcome
 from vjp_task.sealed.manifest import Manifest, SealedCase, check_facts
 from vjp_task.selfcheck import choose_device
@@ -104,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def check_card(manifest: Manifest, device: torch.device) -> None:
     """Raises ValueError unless this is the kind of card that the baseline was timed on."""
-    here, sealed = machine.describe(device)["card"], manifest.machine["card"]
+    here, sealed = card_name(device), manifest.machine["card"]
     if here != sealed:
         raise ValueError(f"device: {here}; the panel was sealed on {sealed}, which is needed")
 
@@ -121,35 +122,19 @@ def judge_cases(
 
     Raises ValueError where inputs or truth are not those that were sealed.
     """
-    process.copy_harness(root)
     scores: list[CaseScore] = []
-    source = root / "submission"
-    total = conversation.steps(MIN_SAMPLES) * len(manifest.cases)
-    with report.progress_bar(total, report.make_console(stderr=True)) as advance:
-        for number, case in enumerate(manifest.cases):
-            if any(score.outcome.findings for score in scores):
-                scores.append(_not_run(case, "a rule was broken in an earlier case"))
-                continue
-            folder = root / f"case{number}"
-            conversation.lay_out(source, folder)
-
-            def step(text: str, name: str = case.spec.name) -> None:
-                advance(f"{name}: {text}")
-
-            def keep(folder: Path, first: bool = number == 0) -> None:
-                if first:
-                    conversation.lay_out(folder, root / "built")
-
-            outcome = conversation.run_case(
-                case.spec, root, folder, device, limits, MIN_SAMPLES, step, keep
-            )
-            if (root / "built").is_dir():
-                source = root / "built"
+    specs = [case.spec for case in manifest.cases]
+    with contextlib.closing(
+        panel_run.run_cases(specs, root, device, limits, MIN_SAMPLES)
+    ) as outcomes:
+        for case, outcome in zip(manifest.cases, outcomes, strict=True):
             if outcome.facts:
                 check_facts(case.spec.name, case.facts, outcome.facts)
             scores.append(CaseScore(case, outcome))
-            shutil.rmtree(folder, ignore_errors=True)
-    return scores
+            if outcome.findings:
+                break
+    reason = "a rule was broken in an earlier case"
+    return scores + [_not_run(case, reason) for case in manifest.cases[len(scores) :]]
 
 
 def refused(case: SealedCase, finding: Finding) -> CaseScore:
@@ -197,6 +182,7 @@ def _case_json(score: CaseScore) -> dict[str, Any]:
         "speedup": score.speedup,
         "reward": score.reward,
         "timing": outcome.timing,
+        "seconds": outcome.seconds,
         "failure": None if outcome.passed else failure,
         "findings": list(outcome.findings),
     }

@@ -5,9 +5,9 @@ knows: any text in a file. The manifest is for the judge's eyes; no solver sees 
 """
 
 import argparse
+import contextlib
 import datetime
 import hashlib
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,11 @@ from typing import Any
 import torch
 from ragged_attention.bench.case import CaseSpec
 
-from vjp_task import machine, paths, report
+from vjp_task import machine, paths
 from vjp_task.draw import draw_panel
 from vjp_task.family import load_family
 from vjp_task.panel import load_visible_panel, scaled
-from vjp_task.sealed import conversation, manifest, options, process, scratch
+from vjp_task.sealed import manifest, options, panel_run, process, scratch
 from vjp_task.sealed.manifest import Manifest, SealedCase
 from vjp_task.selfcheck import choose_device
 from vjp_task.solver import file_digest
@@ -27,6 +27,7 @@ from vjp_task.solver import file_digest
 HELP = "draw a sealed panel and time the baseline on it"
 
 SAMPLES = 11  # of the baseline, per case
+MEASURED = 1  # of them; the baseline has no reason to forge one
 
 _LEAST_SEED_BYTES = 8
 _CARD_FIELDS = ("card", "driver", "sm_clock", "max_sm_clock", "memory_clock")
@@ -135,36 +136,26 @@ def time_baseline(
     reference: dict[str, float],
     upper: dict[str, float],
 ) -> list[SealedCase]:
-    """Checks and times the baseline just as the judge does a solver.
+    """Checks and times the baseline as the judge does a solver.
 
     Raises RuntimeError where it fails a case.
     """
     sealed: list[SealedCase] = []
-    total = conversation.steps(SAMPLES) * len(cases)
-    with (
-        process.scratch_folder() as name,
-        report.progress_bar(total, report.make_console(stderr=True)) as advance,
-    ):
+    with process.scratch_folder() as name:
         root = Path(name)
-        process.copy_harness(root)
         scratch.copy_submission(paths.baseline_solver().parent, root / "submission" / "solver")
-        for number, spec in enumerate(cases):
-            folder = root / f"case{number}"
-            conversation.lay_out(root / "submission", folder)
-
-            def step(text: str, name: str = spec.name) -> None:
-                advance(f"{name}: {text}")
-
-            outcome = conversation.run_case(spec, root, folder, device, limits, SAMPLES, step)
-            if not outcome.passed:
-                log = f"\n{outcome.log}" if outcome.log else ""
-                raise RuntimeError(
-                    f"baseline: {spec.name} failed: {outcome.what}: {outcome.reason}{log}"
-                )
-            shutil.rmtree(folder, ignore_errors=True)
-            figures = {**outcome.timing, **_card(device)}
-            marks = reference.get(spec.name), upper.get(spec.name)
-            sealed.append(SealedCase(spec, figures, outcome.facts, *marks))
+        run = panel_run.run_cases(cases, root, device, limits, SAMPLES, MEASURED)
+        with contextlib.closing(run) as outcomes:
+            for outcome in outcomes:
+                spec = outcome.spec
+                if not outcome.passed:
+                    log = f"\n{outcome.log}" if outcome.log else ""
+                    raise RuntimeError(
+                        f"baseline: {spec.name} failed: {outcome.what}: {outcome.reason}{log}"
+                    )
+                figures = {**outcome.timing, **_card(device)}
+                marks = reference.get(spec.name), upper.get(spec.name)
+                sealed.append(SealedCase(spec, figures, outcome.facts, *marks))
     return sealed
 
 

@@ -15,7 +15,7 @@ from vjp_task.cli import main
 from vjp_task.draw import draw_panel
 from vjp_task.family import load_family
 from vjp_task.panel import scaled
-from vjp_task.sealed import conversation, process, scratch
+from vjp_task.sealed import conversation, panel_run, process, scratch
 from vjp_task.sealed.conversation import Outcome
 
 CPU = torch.device("cpu")
@@ -62,14 +62,15 @@ def run_in(
     spec: CaseSpec,
     samples=3,
     imported=None,
+    device=CPU,
     **limits,
 ) -> Outcome:
     """Runs a submitted folder on one case, in `folder / "case"`."""
     scratch.copy_submission(submission, folder / "copied" / "solver")
-    conversation.lay_out(folder / "copied", folder / "case")
-    given = replace(LIMITS, **limits)
+    panel_run.lay_out(folder / "copied", folder / "case")
+    worker = process.Worker(harness, folder / "case", device, replace(LIMITS, **limits))
     return conversation.run_case(
-        spec, harness, folder / "case", CPU, given, samples, imported=imported or (lambda f: None)
+        spec, worker, device, samples, imported=imported or (lambda f: None)
     )
 
 

@@ -7,7 +7,6 @@ import torch
 from conftest import run_in
 from submissions import DYNAMIC, HONEST, lay_out
 from vjp_task.panel import load_visible_panel, scaled
-from vjp_task.sealed import conversation, process, scratch
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +52,7 @@ def test_work_left_on_another_stream_is_waited_for(write_solver, harness_root, t
         "with torch.cuda.stream(side): torch.cuda._sleep(40_000_000)",
         at_import="side = torch.cuda.Stream()",
     )
-    scratch.copy_submission(submission, tmp_path / "copied" / "solver")
-    conversation.lay_out(tmp_path / "copied", tmp_path / "case")
     spec, device = scaled(load_visible_panel().cases[3], 0.02), torch.device("cuda", 0)
-    outcome = conversation.run_case(
-        spec, harness_root, tmp_path / "case", device, process.Limits(), 5
-    )
+    outcome = run_in(tmp_path, harness_root, submission, spec, samples=5, device=device)
     assert outcome.passed, f"{outcome.what}: {outcome.reason}\n{outcome.log}"
     assert outcome.timing["min_ms"] > 10

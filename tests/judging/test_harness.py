@@ -29,7 +29,7 @@ def test_it_needs_torch_and_the_standard_library_only(file):
 
 
 def check_clock(device_ms, host_ms):
-    case = conversation._Case(None, Path(), torch.device("cpu"), 3, lambda step: None)
+    case = conversation._Case(None, Path(), torch.device("cpu"), 3, 1, lambda step: None)
     case._check_clock([{"ms": device_ms, "host_ms": host_ms}] * 3)
 
 
@@ -42,6 +42,14 @@ def test_clocks_that_agree(device_ms, host_ms):
 def test_clocks_that_disagree(device_ms, host_ms):
     with pytest.raises(Exception, match=r"^patched-timer: calls take .* ms by the host's clock"):
         check_clock(device_ms, host_ms)
+
+
+def test_outputs_that_cannot_be_taken(tmp_path):
+    (tmp_path / "exchange").mkdir()
+    case = conversation._Case(None, tmp_path / "exchange", torch.device("cpu"), 3, 1, print)
+    case.worker = type("Silent", (), {"ask": lambda *_: {}})
+    with pytest.raises(Exception, match=r"^reply: out.out: .*; a regular file is needed$"):
+        case._fetch()
 
 
 def test_figures_of_samples():

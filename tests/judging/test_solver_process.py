@@ -37,6 +37,13 @@ FAULTS = {
     "NaN": ("dv[0, 0, 3] = float('nan')", "", {}, "dv", "NaN or infinity where the truth has"),
     "a view of q": ("dq = q", "", {}, "dq", "shares memory with q; memory of its own is needed"),
     "forks": ("vars(os)['krof'[::-1]]()", "", {}, "background-work", "starts a process (os.fork)"),
+    "uses the interpreter itself": (
+        "ctypes.pythonapi.Py_IsTrue", "import ctypes", {}, "hidden-code",
+        "calls Py_IsTrue of the process itself",
+    ),
+    "starts a thread by its old name": (
+        "_thread.start_new(print, ())", "import _thread", {}, "background-work", "starts a thread",
+    ),
     "leaves a process": (
         "", "import subprocess\nsubprocess.Popen(['sleep', '300'])", {},
         "background-work", "1 processes left running",

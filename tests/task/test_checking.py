@@ -66,8 +66,8 @@ def test_an_output_off_by_one_percent_fails(name):
         (None, "result: None; a tuple of out, dq, dk, dv is needed"),
         (good()[:3], "result: 3 values; a tuple of out, dq, dk, dv is needed"),
         (good()[0], "result: a Tensor; a tuple of out, dq, dk, dv is needed"),
-        (with_output("dq", lambda t: None), "dq: None; a tensor is needed"),
-        (with_output("dk", lambda t: t.tolist()), "dk: a list; a tensor is needed"),
+        (with_output("dq", lambda t: None), "dq: None; a plain torch.Tensor is needed"),
+        (with_output("dk", lambda t: t.tolist()), "dk: a list; a plain torch.Tensor is needed"),
         (
             with_output("dv", lambda t: t[:-1]),
             f"dv: shape ({SPEC.total_k - 1}, 1, 160); ({SPEC.total_k}, 1, 160) is needed",

@@ -29,8 +29,13 @@ def make_tree(top: Path) -> Path:
         *(file_digest(solver), "geometric mean 1.00x", "the baseline"),
     )
     lines = ["# Log", "", "Prose.", "", *header_lines(), row.to_line()]
-    (methods / "experiment_log.md").write_text("\n".join(lines) + "\n")
+    log_of(methods).write_text("\n".join(lines) + "\n")
     return methods
+
+
+def log_of(methods: Path) -> Path:
+    """The tree's experiment log."""
+    return methods / "experiment_log.md"
 
 
 def figures(mean: float = 2.0, failure: str = "") -> dict[str, Any]:

@@ -53,7 +53,7 @@ RULES = {
         Rule(
             "patched-module",
             "assigning to attributes of modules or types that are not the submission's, and to "
-            "sys.modules; overriding operators of torch",
+            "sys.modules; overriding operators of torch; leaving a mode of torch on",
             "the checks run in the same process and use them",
         ),
         Rule(
@@ -85,7 +85,8 @@ RULES = {
         ),
         Rule(
             "background-work",
-            "threads, forks, processes that run beside or after a call, exit handlers",
+            "threads, forks, processes that run beside or after a call, exit handlers, handlers of "
+            "signals, timers, callbacks of the garbage collector",
             "work has to be inside the call that is timed",
         ),
         Rule(

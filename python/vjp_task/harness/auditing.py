@@ -72,6 +72,7 @@ class Auditor:
             "open": self._open,
             _IMPORT: self._import,
             "ctypes.dlopen": self._library,
+            "ctypes.dlsym": self._symbol,
             **dict.fromkeys(_FOLDERS, self._folder),
             **dict.fromkeys(_PROCESSES, self._process),
             **dict.fromkeys(_THREADS, self._thread),
@@ -102,7 +103,8 @@ class Auditor:
             self._see("_thread.start_new_thread", (), sys._getframe(1))
             return original(function, args, kwargs or {})
 
-        _thread.start_new_thread = threading._start_new_thread = start_new_thread
+        _thread.start_new_thread = _thread.start_new = start_new_thread  # its older name too
+        threading._start_new_thread = start_new_thread
 
     def _see(self, event: str, arguments: tuple[Any, ...], frame: FrameType | None = None) -> None:
         check = self._checks.get(event)
@@ -115,6 +117,10 @@ class Auditor:
             check(event, arguments, frame or sys._getframe(1))
         finally:
             self._local.busy = False
+
+    def _is_solver_call(self, frame: FrameType) -> bool:
+        """Whether the solver asked for it, if through the standard library."""
+        return self._findings.is_solver(self._findings.caller(frame))
 
     def _refuse(self, rule: str, what: str, frame: FrameType) -> None:
         self._findings.add(rule, what, frame)
@@ -152,7 +158,7 @@ class Auditor:
 
     def _import(self, event: str, arguments: tuple[Any, ...], frame: FrameType) -> None:
         name = str(arguments[0])
-        if not self._findings.is_solver(self._findings.caller(frame)):
+        if not self._is_solver_call(frame):
             return
         if name.partition(".")[0] in EVALUATOR_PACKAGES:
             self._refuse("outside-files", f"imports {name}, the evaluation's own package", frame)
@@ -167,19 +173,22 @@ class Auditor:
         name = os.fsdecode(arguments[0]) if arguments and arguments[0] else ""
         if "/" in name:
             self._check_path(name, False, frame)
-        elif self._findings.is_solver(self._findings.caller(frame)) and not name.startswith(
-            _CUDA_LIBRARIES
-        ):
+        elif self._is_solver_call(frame) and not name.startswith(_CUDA_LIBRARIES):
             what = f"loads {name or 'the process itself'} through ctypes"
             self._refuse("hidden-code", what, frame)
 
+    def _symbol(self, event: str, arguments: tuple[Any, ...], frame: FrameType) -> None:
+        library, name = arguments
+        if getattr(library, "_name", "") is None and self._is_solver_call(frame):
+            self._refuse("hidden-code", f"calls {name} of the process itself", frame)
+
     def _process(self, event: str, arguments: tuple[Any, ...], frame: FrameType) -> None:
         building = self._phase == SET_UP and event not in _NEVER
-        if not building and self._findings.is_solver(self._findings.caller(frame)):
+        if not building and self._is_solver_call(frame):
             self._refuse("background-work", f"starts a process ({event})", frame)
 
     def _thread(self, event: str, arguments: tuple[Any, ...], frame: FrameType) -> None:
-        if self._findings.is_solver(self._findings.caller(frame)):
+        if self._is_solver_call(frame):
             self._refuse("background-work", "starts a thread", frame)
 
     def _network(self, event: str, arguments: tuple[Any, ...], frame: FrameType) -> None:

@@ -2,45 +2,63 @@
 
 import builtins
 import gc
+import os
 import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional
 
-_TIMERS = ("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "time", "time_ns")
 _CUDA = ("Event", "Stream", "synchronize", "stream", "current_stream", "default_stream", "device")
-_STREAM_METHODS = ("synchronize", "wait_event", "wait_stream", "record_event", "query")
-_EVENT_METHODS = ("record", "wait", "query", "elapsed_time", "synchronize")
-_TENSOR_METHODS = ("copy_", "data_ptr", "clone", "to", "cpu", "view", "reshape", "sum", "__eq__")
-_TORCH = ("empty", "full", "full_like", "randn", "randperm", "arange", "equal", "frombuffer")
-_BUILTINS = ("open", "isinstance", "len", "tuple", "getattr", "__import__", "max", "sum")
-_RUNTIME = ("_cuda_synchronize", "_CudaEventBase", "_CudaStreamBase")
+_TORCH = (
+    "empty", "full", "full_like", "randn", "randperm", "arange", "Generator", "Tensor", "device",
+)  # fmt: skip
+_RUNTIME = (
+    "_cuda_synchronize", "_CudaEventBase", "_CudaStreamBase", "_len_torch_dispatch_stack",
+    "_len_torch_function_stack",
+)  # fmt: skip
+_OS = ("open", "fdopen", "fstat", "getpid", "_exit")
+
+_ABSENT = object()  # not among its owner's own names, but inherited
+
+Space = Mapping[str, Any]
 
 
-def _table() -> list[tuple[Any, str]]:
-    """(owner, attribute): everything that the clock and the checks rely on."""
-    entries: list[tuple[Any, str]] = [(time, name) for name in _TIMERS]
-    entries += [(torch.cuda, name) for name in _CUDA]
-    entries += [(torch.cuda.Event, name) for name in _EVENT_METHODS]
-    entries += [(torch.cuda.Stream, name) for name in _STREAM_METHODS]
-    entries += [(torch.Tensor, name) for name in _TENSOR_METHODS]
-    entries += [(torch, name) for name in _TORCH]
-    entries += [(torch._C, name) for name in _RUNTIME]
-    entries += [(builtins, name) for name in _BUILTINS]
-    entries += [(gc, name) for name in ("collect", "disable", "enable", "isenabled")]
-    return [(owner, name) for owner, name in entries if hasattr(owner, name)]
+def _table() -> Iterator[tuple[str, Space, str]]:
+    """(dotted prefix, names, name): everything that the clock and the checks rely on.
+
+    Of types all names, those inherited included: a name put in front of one shows.
+    """
+    for module in (time, gc, builtins):
+        for name, value in vars(module).items():
+            if callable(value):
+                yield module.__name__, vars(module), name
+    for module, names in (
+        (torch, _TORCH), (torch.cuda, _CUDA), (torch._C, _RUNTIME), (os, _OS),
+        (torch.nn.functional, ("pad",)),
+    ):  # fmt: skip
+        for name in names:
+            yield module.__name__, vars(module), name
+    for owner in (torch.Tensor, torch.cuda.Event, torch.cuda.Stream, Path):
+        for name in dir(owner):
+            yield f"{owner.__module__}.{owner.__name__}", vars(owner), name
 
 
 class Pristine:
     """Remembers the originals when it is made."""
 
     def __init__(self) -> None:
-        self._originals = [(owner, name, getattr(owner, name)) for owner, name in _table()]
+        self._originals = [
+            (f"{prefix}.{name}", space, name, space.get(name, _ABSENT))
+            for prefix, space, name in _table()
+        ]
 
     def replaced(self) -> list[str]:
-        """Dotted names of what is another object now."""
+        """Dotted names of what is another object now; calls nothing that could be replaced."""
         return [
-            f"{getattr(owner, '__module__', None) or ''}.{owner.__name__}.{name}".lstrip(".")
-            for owner, name, original in self._originals
-            if getattr(owner, name, None) is not original
+            dotted
+            for dotted, space, name, original in self._originals
+            if space.get(name, _ABSENT) is not original
         ]

@@ -1,5 +1,6 @@
 """One case in the solver's process: its tensors, its calls, its outputs."""
 
+import gc
 import math
 import threading
 import traceback
@@ -15,6 +16,7 @@ from .clock import Sample, make_clock
 from .digest import digest
 from .findings import Findings
 from .pristine import Pristine
+from .standing import Standing
 from .structure import OUTPUTS, SHAPED_LIKE, CheckError, check_structure, overlap
 from .transport import read_tensor, write_tensor
 from .values import DRAWN, redraw
@@ -23,6 +25,7 @@ from .watch import watched
 # The operator's tensor arguments, in its order; the numbers follow.
 ARGUMENTS = ("q", "k", "v", "cu_q", "cu_k", "alibi_slopes", "dout")
 
+_TIMERS = ("time.", "torch.cuda.", "torch._C._cuda", "gc.")  # what a clock is made of
 _LONGEST_REASON = 2000  # characters of an exception's text
 
 Solve = Callable[..., Any]
@@ -38,11 +41,12 @@ class Session:
         self._load, self._device, self._exchange = load, device, exchange
         self._auditor, self._findings = auditor, findings
         self._clock = make_clock(device)
-        self._pristine = Pristine()
+        self._pristine, self._standing = Pristine(), Standing()
+        self._gc_on, self._gc_off = gc.enable, gc.disable
         self._solve: Solve | None = None
         self._tensors: dict[str, Tensor] = {}
         self._storages: dict[str, Tensor] = {}
-        self._described: Mapping[str, Any] = {}
+        self._first: dict[str, Tensor] = {}  # values of call 1, on the host
         self._numbers: list[Any] = []
         self._slopes = torch.empty(0)
         self._outputs: tuple[Tensor, ...] = ()
@@ -53,8 +57,7 @@ class Session:
         actions = {"load": self.load, "receive": self.receive, "call": self.call}
         actions |= {"fetch": self.fetch}
         reply = actions[request["do"]](**{k: v for k, v in request.items() if k != "do"})
-        for name in self._pristine.replaced():
-            self._findings.add("patched-timer", f"{name} was replaced")
+        self._look_around()
         return {**reply, "findings": self._findings.to_json()}
 
     def load(self) -> dict[str, Any]:
@@ -67,11 +70,15 @@ class Session:
 
     def receive(self, tensors: Mapping[str, Any], numbers: list[Any]) -> dict[str, Any]:
         """Makes the case's tensors from files: views of storages that hold NaN elsewhere."""
-        self._described, self._numbers = tensors, numbers
+        self._numbers = numbers
         for name, entry in tensors.items():
-            values = self._values(name)
+            dtype, shape = getattr(torch, entry["dtype"]), entry["shape"]
+            pinned = self._device.type == "cuda"
+            values = read_tensor(self._exchange / f"{name}.in", dtype, shape, pinned)
+            if name in DRAWN:
+                self._first[name] = values
             if "step" not in entry:
-                self._tensors[name] = values
+                self._tensors[name] = values.to(self._device, copy=True)
                 continue
             tokens, heads, width = values.shape
             step, pad = entry["step"], entry["pad"]
@@ -93,6 +100,15 @@ class Session:
         later call writes or returns them.
         """
         self._outputs = ()
+        self._gc_off()  # or what a solver left to the collector runs before or after the clock
+        try:
+            return self._call(seed, set_up, watch, profile, timed, hold)
+        finally:
+            self._gc_on()
+
+    def _call(
+        self, seed: int | None, set_up: bool, watch: bool, profile: bool, timed: bool, hold: bool
+    ) -> dict[str, Any]:  # fmt: skip
         self._renew(seed)
         before = self._input_digests()
         threads = threading.active_count()
@@ -121,7 +137,9 @@ class Session:
         return {}
 
     def _sample(self, phase: str, watch: bool, profile: bool) -> Sample:
-        arguments = [*(self._tensors[name] for name in ARGUMENTS), *self._numbers]
+        # new objects in every call: what is left on them, or made of them, stays behind
+        tensors = (self._tensors[name].detach() for name in ARGUMENTS)
+        arguments = [*tensors, *self._numbers]
         solve, enter, findings, device = (
             self._solve,
             self._auditor.enter,
@@ -151,23 +169,27 @@ class Session:
     def _guarded(self, run: Callable[[], Any]) -> Any:
         """Runs code of the solver's; what it raises, even SystemExit, becomes a CheckError."""
         try:
-            return run()
+            result = run()
         except BaseException as error:
             text = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
             traceback.print_exc()
             raise CheckError("call", text) from None
+        self._look_around()  # at once, before anything that was left or replaced can run
+        return result
 
-    def _values(self, name: str) -> Tensor:
-        entry = self._described[name]
-        file = self._exchange / f"{name}.in"
-        return read_tensor(file, getattr(torch, entry["dtype"]), entry["shape"]).to(self._device)
+    def _look_around(self) -> None:
+        for name in self._pristine.replaced():
+            rule = "patched-timer" if name.startswith(_TIMERS) else "patched-module"
+            self._findings.add(rule, f"{name} was replaced")
+        for rule, what in self._standing.left():
+            self._findings.add(rule, what)
 
     def _renew(self, seed: int | None) -> None:
         if seed is not None:
             redraw(self._tensors, self._slopes, seed)
             return
-        for name in DRAWN:
-            self._tensors[name].copy_(self._values(name))
+        for name, values in self._first.items():
+            self._tensors[name].copy_(values)
         self._tensors["alibi_slopes"].copy_(self._slopes)
 
     def _poison(self) -> None:

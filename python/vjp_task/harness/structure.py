@@ -29,24 +29,25 @@ def check_structure(
     Raises CheckError, naming the output: one that shares memory with `taken` or with an earlier
     output is wrong too.
     """
-    if not isinstance(result, (tuple, list)) or len(result) != len(OUTPUTS):
-        count = f"{len(result)} values" if isinstance(result, (tuple, list)) else _kind(result)
+    values = _values(result)
+    if values is None or len(values) != len(OUTPUTS):
+        count = _kind(result) if values is None else f"{len(values)} values"
         raise CheckError("result", f"{count}; a tuple of {', '.join(OUTPUTS)} is needed")
-    for name, output in zip(OUTPUTS, result, strict=True):
-        if not isinstance(output, Tensor):
-            raise CheckError(name, f"{_kind(output)}; a tensor is needed")
+    for name, output in zip(OUTPUTS, values, strict=True):
+        if type(output) is not Tensor:  # one of a type of its own may compute when it is looked at
+            raise CheckError(name, f"{_kind(output)}; a plain torch.Tensor is needed")
         like = tensors[SHAPED_LIKE[name]]
         for field in ("shape", "dtype", "device", "layout"):
             got, needed = getattr(output, field), getattr(like, field)
             if got != needed:
                 raise CheckError(name, f"{field} {_show(got)}; {_show(needed)} is needed")
     taken = dict(taken)
-    for name, output in zip(OUTPUTS, result, strict=True):
+    for name, output in zip(OUTPUTS, values, strict=True):
         for other, tensor in taken.items():
             if overlap(output, tensor):
                 raise CheckError(name, f"shares memory with {other}; memory of its own is needed")
         taken[name] = output
-    return tuple(result)
+    return values
 
 
 def overlap(a: Tensor, b: Tensor) -> bool:
@@ -62,6 +63,14 @@ def _extent(t: Tensor) -> tuple[int, int]:
         return t.data_ptr(), t.data_ptr()
     last = sum((size - 1) * stride for size, stride in zip(t.shape, t.stride(), strict=True))
     return t.data_ptr(), t.data_ptr() + (last + 1) * t.element_size()
+
+
+def _values(result: Any) -> tuple[Any, ...] | None:
+    """What a tuple or list really holds, whatever methods its type has; None for anything else."""
+    for kind in (tuple, list):
+        if issubclass(type(result), kind):
+            return tuple(kind.__iter__(result))
+    return None
 
 
 def _kind(value: Any) -> str:

@@ -1,20 +1,23 @@
 """What the judge asks a solver's process for one case, and what it makes of the answers.
 
-Calls: 1 on the case's own values, watched for forbidden operators; 2 on others at the same
-addresses; 3 and 7 on those of call 1 again; 4 to 6, and then as long as a card needs to settle, to
-warm up; the samples; one more, watched again. All but 1, 3 and 7 are on values never seen before.
+Calls: 1 on the case's own values; 2 on others at the same addresses; 3 and 7 on those of call 1
+again; 4 to 6, and then as long as a card needs to settle, to warm up; the samples; one more. 1, 2,
+4 to 6 and the last are watched for forbidden operators. All but 1, 3 and 7 are on new values.
 Outputs of 1, 2, three secretly chosen samples and the last are measured against the truth; 3 and 7
 have the bits of call 1 or are measured too.
 """
 
+import contextlib
+import os
 import secrets
 import shutil
 import statistics
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from ragged_attention import tolerance
@@ -29,14 +32,14 @@ from vjp_task.harness.structure import OUTPUTS, SHAPED_LIKE
 from vjp_task.harness.transport import read_tensor, write_tensor
 from vjp_task.harness.values import redraw
 from vjp_task.inputs import Inputs, materialise
-from vjp_task.sealed.process import Limits, Worker, WorkerError
+from vjp_task.sealed.process import Worker, WorkerError
+
+MEASURED = 3  # samples whose outputs are measured
 
 _SEED_BITS = 53
 _REPEATS = (3, 7)  # calls on the values of call 1
 _CALLS_BEFORE_TIMING = 7
 _MOST_WARM_UP = 1000  # calls
-_MEASURED = 3  # samples whose outputs are measured
-
 # Host and device time of one call differ by the launches and the last wait only.
 _CLOCK_RATIO, _CLOCK_SLACK_MS = 1.5, 1.0
 
@@ -53,6 +56,7 @@ class Outcome:
     timing: dict[str, Any] | None = None  # figures in ms; None if not reached
     facts: dict[str, Any] = field(default_factory=dict)  # digests of inputs and truth
     log: str = ""  # the end of what the solver printed
+    seconds: dict[str, float] = field(default_factory=dict)  # import, before, timing, after
 
     @property
     def passed(self) -> bool:
@@ -66,6 +70,13 @@ class _FaultError(Exception):
         self.what, self.reason, self.findings = what, reason, tuple(findings or ())
 
 
+class _Fetched(NamedTuple):
+    """A call's outputs as files, and what their digests were right after the call."""
+
+    folder: Path
+    digests: list[str]
+
+
 def steps(samples: int) -> int:
     """Calls of `advance` in a case that passes."""
     return 4 + samples
@@ -73,28 +84,35 @@ def steps(samples: int) -> int:
 
 def run_case(
     spec: CaseSpec,
-    harness: Path,
-    folder: Path,
+    worker: Worker,
     device: torch.device,
-    limits: Limits,
     samples: int,
+    measured: int = MEASURED,
     advance: Callable[[str], None] = lambda step: None,
-    imported: Callable[[Path], None] = lambda solver: None,
+    imported: Callable[[Path], None] = lambda folder: None,
+    timed: Callable[[], None] = lambda: None,
 ) -> Outcome:
-    """Runs the solver in `folder / "solver"` on one case; its faults end up in the outcome.
+    """Runs the solver of a worker on one case and ends the worker; faults are in the outcome.
 
-    `imported` is told of the solver's folder once it is imported, so that what it has built there
-    can be kept for the next case. Raises nothing that the solver does.
+    `imported` is told of the case's folder once the solver is imported, so that what it has built
+    there can be kept for the next case; `timed` is called once nothing more is timed. Raises
+    nothing that the solver does.
     """
-    case = _Case(spec, folder / "exchange", device, samples, advance)
-    with Worker(harness, folder, device, limits) as worker:
+    case = _Case(spec, worker.folder / "exchange", device, samples, measured, advance)
+    seconds: dict[str, float] = {}
+    with worker:
         case.worker = worker
         try:
-            case.prepare(limits)
-            imported(folder)
-            case.check_before()
-            case.time()
-            case.check_after()
+            with _stopwatch(seconds, "import"):
+                case.prepare()
+            imported(worker.folder)
+            with _stopwatch(seconds, "before"):
+                case.check_before()
+            with _stopwatch(seconds, "timing"):
+                case.time()
+            timed()
+            with _stopwatch(seconds, "after"):
+                case.check_after()
             fault = _FaultError("", "")
         except WorkerError as error:
             fault = _FaultError(error.what, error.reason)
@@ -104,30 +122,40 @@ def run_case(
             fault = _FaultError(error.what, error.reason)
     return Outcome(
         spec, fault.what, fault.reason, fault.findings, tuple(case.verdicts),
-        None if fault.what else case.timing, case.facts, worker.log,
+        None if fault.what else case.timing, case.facts, worker.log, seconds,
     )  # fmt: skip
+
+
+@contextlib.contextmanager
+def _stopwatch(seconds: dict[str, float], part: str) -> Iterator[None]:
+    begun = time.monotonic()
+    try:
+        yield
+    finally:
+        seconds[part] = round(time.monotonic() - begun, 3)
 
 
 class _Case:
     """The state of one conversation."""
 
     def __init__(
-        self, spec: CaseSpec, exchange: Path, device: torch.device, samples: int,
+        self, spec: CaseSpec, exchange: Path, device: torch.device, samples: int, measured: int,
         advance: Callable[[str], None],
     ) -> None:  # fmt: skip
         self.spec, self.exchange, self.device = spec, exchange, device
-        self.samples, self.advance = samples, advance
+        self.samples, self.measured, self.advance = samples, measured, advance
         self.worker: Worker
         self.verdicts: list[Verdict] = []
         self.timing: dict[str, Any] = {}
         self.facts: dict[str, Any] = {}
         self._first: list[str] = []  # digests of call 1's outputs
-        self._kept: list[tuple[int, tuple[Tensor, ...]]] = []  # seeds and outputs of samples
+        self._last: list[str] = []  # digests of the last call's outputs
+        self._kept: list[tuple[int, _Fetched]] = []  # of samples: seed, outputs
 
-    def prepare(self, limits: Limits) -> None:
+    def prepare(self) -> None:
         """Import first: a solver that builds something does so before it is sent anything."""
         self.advance("import")
-        self._ask({"do": "load"}, limits.import_seconds)
+        self._ask({"do": "load"}, self.worker.limits.import_seconds)
         self._refuse_strays()
 
     def check_before(self) -> None:
@@ -141,8 +169,8 @@ class _Case:
         self.advance("check")
         first = self._call(None, set_up=True, watch=True, hold=True)
         self._first = first["digests"]
-        self._measure(self._outputs(), self._truth)
-        self._call_and_measure(_new_seed())
+        self._measure(self._fetch(), self._truth)
+        self._call_and_measure(_new_seed(), watch=True)
         self._repeat(3)
 
     def time(self) -> None:
@@ -152,15 +180,16 @@ class _Case:
             if number in _REPEATS:
                 self._repeat(number)
             else:
-                self._call(_new_seed(), timed=True)
+                self._call(_new_seed(), watch=True)
         warm_up = self._warm_up()
-        chosen = secrets.SystemRandom().sample(range(self.samples), min(_MEASURED, self.samples))
+        measured = min(self.measured, self.samples)
+        chosen = secrets.SystemRandom().sample(range(self.samples), measured)
         replies = []
         for index in range(self.samples):
             seed = _new_seed()
             replies.append(self._call(seed, timed=True))
             if index in chosen:
-                self._kept.append((seed, self._outputs()))
+                self._kept.append((seed, self._fetch()))
             self.advance("timing")
         self._check_clock(replies)
         self.timing = figures([reply["ms"] for reply in replies], warm_up)
@@ -169,8 +198,8 @@ class _Case:
         """The chosen samples' outputs, then one more call."""
         self.advance("check again")
         self._inputs = materialise(self.spec, self.device)
-        for seed, outputs in self._kept:
-            self._measure(outputs, self._truth_of(seed))
+        for seed, fetched in self._kept:
+            self._measure(fetched, self._truth_of(seed))
         self._call_and_measure(_new_seed(), watch=True, profile=True)
         self._refuse_strays()
 
@@ -182,8 +211,11 @@ class _Case:
     def _call(self, seed: int | None, **options: bool) -> dict[str, Any]:
         reply = self._ask({"do": "call", "seed": seed, **options})
         times = [reply.get(name) for name in ("ms", "host_ms")]
-        if not all(isinstance(x, float) and x >= 0 for x in times) or "digests" not in reply:
+        digests = reply.get("digests")
+        named = isinstance(digests, list) and len(digests) == len(OUTPUTS)
+        if not named or not all(isinstance(x, float) and x >= 0 for x in times):
             raise _FaultError("reply", "the process answered with garbage")
+        self._last = reply["digests"]
         return reply
 
     def _ask(self, request: dict[str, Any], seconds: float | None = None) -> dict[str, Any]:
@@ -203,8 +235,8 @@ class _Case:
 
     def _call_and_measure(self, seed: int, **options: bool) -> None:
         self._call(seed, **options)
-        outputs = self._outputs()
-        self._measure(outputs, self._truth_of(seed))
+        fetched = self._fetch()
+        self._measure(fetched, self._truth_of(seed))
 
     def _repeat(self, number: int) -> None:
         """The values of call 1 again: its bits, or else as good a result."""
@@ -214,7 +246,7 @@ class _Case:
         if self._truth is None:
             self._truth = checking.truth_of(materialise(self.spec, self.device))
         try:
-            self._measure(self._outputs(), self._truth)
+            self._measure(self._fetch(), self._truth)
         except CheckError as error:
             reason = f"{error.reason}, in call {number} on the values of call 1"
             raise CheckError(error.what, reason) from None
@@ -236,9 +268,20 @@ class _Case:
         numbers = list(inputs.arguments()[len(described) :])
         self._ask({"do": "receive", "tensors": described, "numbers": numbers})
 
-    def _outputs(self) -> tuple[Tensor, ...]:
-        """The last call's outputs, on the CPU."""
+    def _fetch(self) -> _Fetched:
+        """The last call's outputs, in a new folder, out of the solver's way."""
         self._ask({"do": "fetch"})
+        folder = Path(tempfile.mkdtemp(dir=self.exchange.parent, prefix="fetched-"))
+        for name in OUTPUTS:
+            try:
+                os.rename(self.exchange / f"{name}.out", folder / f"{name}.out")
+            except OSError as error:
+                reason = f"{name}.out: {error.strerror}; a regular file is needed"
+                raise _FaultError("reply", reason) from error
+        return _Fetched(folder, self._last)
+
+    def _outputs(self, fetched: _Fetched) -> tuple[Tensor, ...]:
+        """What was fetched, on the device, if it is what the call returned; the files go."""
         shapes = {
             "q": (self.spec.total_q, self.spec.heads, self.spec.head_dim),
             "k": (self.spec.total_k, self.spec.kv_heads, self.spec.head_dim),
@@ -246,18 +289,21 @@ class _Case:
         shapes["v"] = shapes["k"]
         dtype = getattr(torch, self.spec.dtype)
         outputs = []
-        for name in OUTPUTS:
-            file = self.exchange / f"{name}.out"
+        for name, told in zip(OUTPUTS, fetched.digests, strict=True):
+            shape, pinned = shapes[SHAPED_LIKE[name]], self.device.type == "cuda"
             try:
-                outputs.append(read_tensor(file, dtype, shapes[SHAPED_LIKE[name]]))
+                output = read_tensor(fetched.folder / f"{name}.out", dtype, shape, pinned)
             except ValueError as error:
                 raise _FaultError("reply", str(error)) from error
-            file.unlink()
+            outputs.append(output.to(self.device))
+            if digest(outputs[-1]) != told:
+                raise _FaultError(name, "was changed after the call had returned")
+        shutil.rmtree(fetched.folder, ignore_errors=True)
         return tuple(outputs)
 
-    def _measure(self, outputs: tuple[Tensor, ...], truth: Truth) -> None:
-        here = tuple(output.to(self.device) for output in outputs)
-        self.verdicts = tolerance.check_all(here, truth.exact, truth.same_precision)
+    def _measure(self, fetched: _Fetched, truth: Truth) -> None:
+        outputs = self._outputs(fetched)
+        self.verdicts = tolerance.check_all(outputs, truth.exact, truth.same_precision)
         for verdict in self.verdicts:
             if not verdict.passed:
                 raise CheckError(verdict.name, verdict.reason)
@@ -308,14 +354,6 @@ def figures(samples_ms: list[float], warm_up_calls: int) -> dict[str, Any]:
         "samples": len(samples_ms),
         "warm_up_calls": warm_up_calls,
     }
-
-
-def lay_out(source: Path, folder: Path) -> None:
-    """A case's own folder with its own copy of the solver's files, and of what it has built."""
-    folder.mkdir()
-    for name in ("solver", "home"):
-        if (source / name).is_dir():
-            shutil.copytree(source / name, folder / name, symlinks=True)
 
 
 def _are_findings(value: Any) -> bool:

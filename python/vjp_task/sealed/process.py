@@ -54,8 +54,11 @@ class Worker:
     """One process for one case; use it as a context manager."""
 
     def __init__(self, harness: Path, folder: Path, device: torch.device, limits: Limits) -> None:
-        """`harness` is the folder that holds the copied package, `folder` the case's own."""
-        self._limits = limits
+        """`harness` is the folder that holds the copied package, `folder` the case's own.
+
+        `folder / "solver"` has to be there when it is asked to load.
+        """
+        self.folder, self.limits = folder, limits
         self._left = limits.seconds
         self._token = f"CASE_TOKEN={secrets.token_hex(16)}"
         own = {name: folder / name for name in ("home", "tmp")}
@@ -168,10 +171,10 @@ class Worker:
             if time.monotonic() > deadline:
                 raise WorkerError("time limit", f"no answer within {limit:.3g} s")
             used = _resident(self._process.pid)
-            if used > self._limits.memory:
+            if used > self.limits.memory:
                 raise WorkerError(
                     "memory limit",
-                    f"{_mib(used)} MiB; at most {_mib(self._limits.memory)} are given",
+                    f"{_mib(used)} MiB; at most {_mib(self.limits.memory)} are given",
                 )
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line
