@@ -77,10 +77,12 @@ def judge_all(manifest: str, names: list[str], jobs: int) -> list[Verdict]:
     with ProcessPoolExecutor(jobs, mp_context=spawn) as pool:
         waiting = [pool.submit(judged, manifest, name) for name in names]
         verdicts = [told(job.result()) for job in waiting]
-    return [
-        told(judged(manifest, v.name)) if v.kind == "honest" and v.what in UPSET else v
-        for v in verdicts
-    ]
+    return [told(judged(manifest, v.name)) if was_upset(v) else v for v in verdicts]
+
+
+def was_upset(verdict: Verdict) -> bool:
+    """Whether others on the machine may have brought this verdict about."""
+    return verdict.kind == "honest" and verdict.what in UPSET
 
 
 def told(verdict: Verdict) -> Verdict:

@@ -163,6 +163,7 @@ def summary(
         "score": score_of([score.speedup for score in scores]),
         "reward": None if None in rewards or not rewards else sum(rewards) / len(rewards),
         "passed": all(score.outcome.passed for score in scores),
+        "scale": manifest.scale,
         "manifest_sha256": manifest.to_json()["sha256"],
         "submission_sha256": digest,
         "machine": machine.describe(device),
@@ -218,6 +219,8 @@ def show(figures: dict[str, Any], scores: list[CaseScore], findings: list[Findin
                 print("\n".join(f"  | {line}" for line in outcome.log.splitlines()[-12:]))
     card = figures["machine"]
     print(f"{card['card']}, driver {card['driver'] or 'none'}, torch {card['torch']}")
+    if figures["scale"] != 1:
+        print(f"scale {figures['scale']:g}: lengths and batch are reduced")
     print(f"manifest {figures['manifest_sha256'][:12]}, solver {figures['submission_sha256'][:12]}")
     if figures["reward"] is not None:
         print(f"reward {figures['reward']:.4f}")

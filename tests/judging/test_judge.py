@@ -25,6 +25,7 @@ def test_a_right_solver_gets_its_score_and_reward(sealed, tmp_path, capsys):
     data = json.loads(figures.read_text())
     speedups = [case["speedup"] for case in data["cases"]]
     assert data["passed"] is True
+    assert (data["scale"] < 1) == ("lengths and batch are reduced" in printed)
     assert data["score"] == pytest.approx((speedups[0] * speedups[1]) ** 0.5)
     assert printed.splitlines()[-1] == f"score {data['score']:.2f}x"
     rewards = [case["reward"] for case in data["cases"]]
