@@ -261,6 +261,15 @@ def test_this_repository(tmp_path, capsys):
 
 
 HEIGHT = 9000  # pixels
+
+
+def test_one_version_beside_the_baseline(tmp_path):
+    methods = make_tree(tmp_path)
+    record(methods, replace(SUBJECT, card=CARD), lambda solver: Outcome(0, case_figures(2.0)))
+    page = write_report(methods, tmp_path / "out")[0].read_text()
+    assert re.search(r"The last version took .* and multiplied the best speedup by 2.00\.", page)
+
+
 WIDTHS = {"desktop": 1100, "phone": 390}
 GROUNDS = {"light": (255, 255, 255), "dark": (20, 24, 31)}
 

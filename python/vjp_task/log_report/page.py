@@ -165,8 +165,9 @@ def _bought(history: History) -> str:
         total *= version.gain or 1.0
     unscored = sum(v.speedup is None for v in last)
     tail = f"; {unscored} of them gave no score" if unscored else ""
+    which = f"last {len(last)} versions" if len(last) > 1 else "last version"
     return (
-        f"<p>The last {len(last)} versions took {_duration(spent)} and multiplied the best speedup "
+        f"<p>The {which} took {_duration(spent)} and multiplied the best speedup "
         f"by {total:.2f}{tail}.</p>"
     )
 
