@@ -37,9 +37,9 @@ KernelParams lay_out(Problem const& p, Plan const& plan, Workspace& workspace) {
   params.score = make_score_constants(p.scale, p.softcap);
   params.neg_lse = workspace.take<float>(p.total_q * p.heads);
   params.neg_delta = workspace.take<float>(p.total_q * p.heads);
-  params.splits = plan.splits;
   params.key_slots = plan.key_slots;
-  if (plan.splits > 1) {
+  params.key_ctas = plan.key_ctas;
+  if (plan.shared_keys) {
     params.sum_dk = workspace.take<float>(p.total_k * kHeadDim);
     params.sum_dv = workspace.take<float>(p.total_k * kHeadDim);
     params.turns = workspace.take<int>(plan.key_slots);

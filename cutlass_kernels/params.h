@@ -55,11 +55,11 @@ struct KernelParams {
   RowCursor row_step;   // 8 rows further
   RowCursor copy_step;  // half of kKeyRows rows further
   RowCursor key_step;   // kKeyRows rows further
-  int splits;           // parts of a sequence's rows; their dk and dv are summed in this order
-  float* sum_dk;        // (total_k, 160) so far, when splits > 1
-  float* sum_dv;        // (total_k, 160) so far, when splits > 1
-  int* turns;           // (key slots), whose split may add next, when splits > 1
-  int key_slots;        // CTAs of the key kernel for each split
+  int key_ctas;  // of the key kernel: one for each key slot, or, with turns, as many as fit the card
+  float* sum_dk;  // (total_k, 160) so far, of tiles that CTAs share
+  float* sum_dv;  // (total_k, 160) so far
+  int* turns;     // (key_slots), whose turn it is to add to a tile's sums; null: no tile is shared
+  int key_slots;
 
   CUTE_HOST_DEVICE Segments q_segments() const {
     return {problem.cu_q, problem.total_q, problem.batch};

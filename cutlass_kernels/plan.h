@@ -1,8 +1,6 @@
 // What the host decides before it launches, from totals alone.
 #pragma once
 
-#include <algorithm>
-
 #include "api.h"
 #include "ragged.h"
 #include "tiles.h"
@@ -13,26 +11,13 @@ struct Plan {
   bool resident_rows;  // out and dq with K and V resident in shared memory
   int row_ctas;        // CTAs of the row kernel
   bool short_keys;     // which shape of the tile row dk and dv take
-  int splits;          // of each sequence's rows, for dk and dv
-  int key_slots;       // CTAs for each split
+  bool shared_keys;    // CTAs of the key kernel share tiles; else each has one slot
+  int key_slots;
+  int key_ctas;
 };
 
 // With at most so many keys a sequence, on average, finer key tiles waste less than they cost.
-constexpr int64_t kShortKeys = 256;
-
-// Into how many parts the rows of each sequence go for dk and dv. Where the key tiles fill the card twice
-// over it is one. Else there are about eight CTAs for each place on the card, since sequences differ in
-// length, and each has enough rows to be worth its start-up.
-template <class Shape>
-int key_splits(Problem const& p, int multiprocessors) {
-  constexpr int64_t kMinRows = 512;
-  int64_t const places = int64_t{multiprocessors} * Shape::kCtas;
-  int64_t const tiles = std::max<int64_t>(1, p.total_k / Shape::kKeys + p.batch / 2);
-  int64_t const rows = p.total_q * p.heads / std::max(1, p.batch);
-  if (tiles >= 2 * places) return 1;
-  int64_t const wanted = (8 * places + tiles - 1) / tiles;
-  return static_cast<int>(std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, rows / kMinRows)));
-}
+constexpr int64_t kShortKeys = 96;
 
 template <class TileRow>
 Plan make_plan(Problem const& p, int multiprocessors) {
@@ -44,10 +29,12 @@ Plan make_plan(Problem const& p, int multiprocessors) {
                       ? multiprocessors
                       : static_cast<int>(slot_bound(p.total_q, p.heads, TileRow::kRows, p.batch));
   plan.short_keys = p.total_k <= kShortKeys * p.batch;
-  plan.splits = plan.short_keys ? key_splits<Short>(p, multiprocessors)
-                                : key_splits<Long>(p, multiprocessors);
   int const keys = plan.short_keys ? Short::kKeys : Long::kKeys;
+  int const places = multiprocessors * (plan.short_keys ? Short::kCtas : Long::kCtas);
+  // Sums of shared tiles cost memory and time, which a grid of many whole tiles, the longest first, spares.
+  plan.shared_keys = p.total_k / keys + p.batch / 2 < 2 * places;
   plan.key_slots = static_cast<int>(slot_bound(p.total_k, 1, keys, p.batch));
+  plan.key_ctas = plan.shared_keys ? places : plan.key_slots;
   return plan;
 }
 

@@ -53,11 +53,12 @@ struct TilesSm90 {
   using LongKeys = KeyShape<4, 2, 4, 1>;
   using ShortKeys = KeyShape<2, 2, 3, 2>;  // fewer keys past a short sequence's end
 
-  // Resident row kernel: K and V of kResidentKeys keys in shared memory; taken for sequences of at most
-  // kResidentMeanKeys keys on average.
+  // Resident row kernel: K and V of kResidentKeys keys in shared memory, or of kWeighedKeys and every warp's
+  // weights for them; taken for sequences of at most kResidentMeanKeys keys on average.
   static constexpr int kResidentWarps = 8;
-  static constexpr int kResidentKeys = 256;
-  static constexpr int kResidentMeanKeys = 224;
+  static constexpr int kResidentKeys = 352;
+  static constexpr int kWeighedKeys = 256;
+  static constexpr int kResidentMeanKeys = 304;
 };
 
 #ifdef __CUDA_ARCH__

@@ -19,6 +19,11 @@ CUTE_DEVICE void mbarrier_init(uint64_t* barrier, int arrivals) {
                : "memory");
 }
 
+// Before its memory is put to other use, initialising it anew included.
+CUTE_DEVICE void mbarrier_invalidate(uint64_t* barrier) {
+  asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(cast_smem_ptr_to_uint(barrier)) : "memory");
+}
+
 CUTE_DEVICE void mbarrier_arrive(uint64_t* barrier) {
   asm volatile("{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(
                    cast_smem_ptr_to_uint(barrier))

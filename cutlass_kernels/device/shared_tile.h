@@ -9,6 +9,14 @@ namespace ragged_attention {
 
 using namespace cute;
 
+// The index of this thread, hidden from the compiler: in a loop it would derive all that a thread needs before
+// the loop and keep it in registers throughout.
+CUTE_DEVICE int opaque_thread_index() {
+  int index = threadIdx.x;
+  asm volatile("" : "+r"(index));
+  return index;
+}
+
 // The dynamic shared memory of the CTA.
 template <class Storage>
 CUTE_DEVICE Storage& shared_storage() {

@@ -14,14 +14,6 @@ namespace ragged_attention {
 
 enum class Role { kDV, kDK };
 
-// The rows whose contribution split `split` of `splits` sums.
-CUTE_HOST_DEVICE RowRange split_rows(int rows, int split, int splits, int block) {
-  int const blocks = (rows + block - 1) / block;
-  int const share = (blocks + splits - 1) / splits * block;
-  int const begin = share * split < rows ? share * split : rows;
-  return {begin, begin + share < rows ? begin + share : rows};
-}
-
 // Starts the copies of this warp's operand: K for a dV warp, V for a dK warp.
 template <class T>
 CUTE_DEVICE void load_keys(View const& view, Tile const& tile, int first_key,
@@ -136,14 +128,28 @@ struct Handover {
   }
 };
 
-// dk and dv of the keys [first_key, first_key + kBlockN) of the tile, from this split's rows.
+// One thread, when all have passed their last wait.
+template <class T>
+CUTE_DEVICE void invalidate_barriers(typename T::SharedStorage& shared) {
+  for (auto& barrier : shared.full) mbarrier_invalidate(&barrier);
+  for (auto& barrier : shared.empty) mbarrier_invalidate(&barrier);
+  for (int i = 0; i < 2 * T::kPairs; ++i) {
+    mbarrier_invalidate(&shared.handed[i / 2][i % 2]);
+    mbarrier_invalidate(&shared.taken[i / 2][i % 2]);
+  }
+}
+
+// dk and dv of the keys [first_key, first_key + kBlockN) of the part's tile, from its rows; CTAs with
+// others of the tile's rows take turns.
 template <class T>
 CUTE_DEVICE void key_tile(KernelParams const& params, typename T::SharedStorage& shared,
-                          Tile const& tile, int first_key) {
+                          KeyPart const& part, int first_key) {
   using Element = typename T::Element;
   Problem const& p = params.problem;
-  int const lane = threadIdx.x % 32;
-  int const warp = __shfl_sync(~0u, threadIdx.x / 32, 0);  // tells the compiler it is uniform
+  Tile const& tile = part.tile;
+  int const thread = opaque_thread_index();
+  int const lane = thread % 32;
+  int const warp = __shfl_sync(~0u, thread / 32, 0);  // tells the compiler it is uniform
   Role const role = warp < T::kPairs ? Role::kDV : Role::kDK;
   int const pair = warp % T::kPairs;
   int const pair_key = first_key + pair * T::kPairKeys;
@@ -159,12 +165,11 @@ CUTE_DEVICE void key_tile(KernelParams const& params, typename T::SharedStorage&
     shared.neg_slopes[head] = tile.queries > 0 ? neg_log2_slope(p, tile.sequence, head) : 0.0f;
   }
   __syncthreads();
-  RowRange const rows = split_rows(tile.queries * p.heads, blockIdx.y, gridDim.y, T::kBlockM);
-  RowRing<T> ring(shared, params, tile, rows.begin);
+  RowRing<T> ring(shared, params, tile, part.rows.begin);
   if constexpr (T::kRingReusesOperands) {
     cp_async_wait<0>();
   } else {
-    ring.fill(rows.end - rows.begin);
+    ring.fill(part.rows.end - part.rows.begin);
     cp_async_fence();
     cp_async_wait<1>();  // K and V, but not the ring
   }
@@ -172,7 +177,7 @@ CUTE_DEVICE void key_tile(KernelParams const& params, typename T::SharedStorage&
   typename T::Operand const keys(typename T::OwnSource(own_tile, lane));  // (N,160)
   if constexpr (T::kRingReusesOperands) {
     __syncthreads();
-    ring.fill(rows.end - rows.begin);
+    ring.fill(part.rows.end - part.rows.begin);
   }
 
   // both products' B operands: q and dout for a dV warp, dout and q for a dK warp
@@ -183,7 +188,7 @@ CUTE_DEVICE void key_tile(KernelParams const& params, typename T::SharedStorage&
 
   Tensor tKrdK = make_accumulator<Element, T::kPairKeys, kHeadDim>();  // or dV: ((2,2),N,20)
   clear(tKrdK);
-  for (int left = rows.end - rows.begin; left > 0; left -= T::kBlockM) {
+  for (int left = part.rows.end - part.rows.begin; left > 0; left -= T::kBlockM) {
     Tensor tSrS = make_accumulator<Element, T::kPairKeys, T::kBlockM>();  // or dP^T: ((2,2),N,M)
     int const index = ring.acquire();
     auto const& stage = shared.tiles.stages[index];
@@ -216,9 +221,9 @@ CUTE_DEVICE void key_tile(KernelParams const& params, typename T::SharedStorage&
     ring.release(left);
   }
 
-  bool const is_first = blockIdx.y == 0;
-  bool const is_last = blockIdx.y + 1 == gridDim.y;
-  if (!is_first) wait_for_turn(params.turns + blockIdx.x, blockIdx.y);
+  Turn const turn = part.turn;
+  int* const counter = params.turns + part.slot;
+  if (!turn.is_first()) wait_for_turn(counter, turn.index);
   float const factor = role == Role::kDV ? 1.0f : p.scale;
   auto* const sums = role == Role::kDV ? params.sum_dv : params.sum_dk;
   auto* const out = static_cast<Element*>(role == Role::kDV ? p.dv : p.dk);
@@ -227,14 +232,35 @@ CUTE_DEVICE void key_tile(KernelParams const& params, typename T::SharedStorage&
     int const key = pair_key + i * 8 + lane / 4;
     bool const valid = key < tile.keys;
     int64_t const begin = (tile.k_begin + key) * kHeadDim;
-    if (!is_first && valid) add_row(tKrdK, i / 2, i % 2, sums + begin, lane);
-    if (is_last) {
+    if (!turn.is_first() && valid) add_row(tKrdK, i / 2, i % 2, sums + begin, lane);
+    if (turn.is_last()) {
       store_row(tKrdK, i / 2, i % 2, factor, out + begin, valid, lane);
     } else if (valid) {
       store_sums(tKrdK, i / 2, i % 2, sums + begin, lane);
     }
   }
-  if (!is_last) pass_turn(params.turns + blockIdx.x, blockIdx.y + 1);
+  if (!turn.is_last()) pass_turn(counter, turn.index + 1);
+}
+
+// One part, by a tile as wide as is left of the keys.
+template <class T>
+CUTE_DEVICE void key_part(KernelParams const& params) {
+  auto& shared =
+      shared_storage<typename T::SharedStorage>();  // anew, to free its registers between
+  int const first_key = shared.part.tile.block * T::kBlockN;
+  auto run = [&](auto traits, auto& storage) {
+    using Width = decltype(traits);
+    key_tile<Width>(params, storage, shared.part, first_key);
+    __syncthreads();
+    if (threadIdx.x == 0) invalidate_barriers<Width>(storage);
+    __syncthreads();
+  };
+  if constexpr (T::kHasNarrow) {
+    if (shared.part.tile.keys - first_key <= T::Narrow::kBlockN) {
+      return run(typename T::Narrow{}, shared.narrow);
+    }
+  }
+  run(typename T::Wide{}, shared.wide);
 }
 
 template <class T>
@@ -242,16 +268,29 @@ __global__ void __launch_bounds__(T::kThreads, T::kCtas)
     key_kernel(__grid_constant__ KernelParams const params) {
   if constexpr (T::kCompiled) {
     auto& shared = shared_storage<typename T::SharedStorage>();
-    find_tile<T::kThreads>(params.key_cut(T::kBlockN), blockIdx.x, shared.search, shared.tile);
-    int const first_key = shared.tile.block * T::kBlockN;
-    int const keys = shared.tile.keys - first_key;
-    if (keys <= 0) return;  // the grid is an upper bound
-    if constexpr (T::Wide::kStrips > 1) {
-      if (keys <= T::Narrow::kBlockN) {
-        return key_tile<typename T::Narrow>(params, shared.narrow, shared.tile, first_key);
+    Cut const cut = params.key_cut(T::kBlockN);
+    int const heads = params.problem.heads;
+    if (threadIdx.x == 0) shared.cursor.whole = -1;
+    __syncthreads();
+    auto find_part = [&] {
+      if (params.turns) {
+        return find_key_part<T::kThreads>(cut, heads, T::kHasNarrow, shared.warp_sums,
+                                          shared.cursor, shared.part);
       }
+      // a whole tile for each CTA; the grid is an upper bound
+      Tile& tile = shared.part.tile;
+      find_tile<T::kThreads>(cut, blockIdx.x, shared.search, tile);
+      if (threadIdx.x == 0) {
+        shared.part.rows = {0, tile.queries * heads};
+        shared.part.turn = {0, 1};
+      }
+      __syncthreads();
+      return tile.block * T::kBlockN < tile.keys;
+    };
+    while (find_part()) {
+      key_part<T>(params);
+      if (!params.turns) return;
     }
-    key_tile<typename T::Wide>(params, shared.wide, shared.tile, first_key);
   }
 }
 

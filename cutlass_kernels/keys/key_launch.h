@@ -8,8 +8,8 @@ namespace ragged_attention {
 
 template <class T>
 void launch_key_traits(KernelParams const& params, cudaStream_t stream) {
-  launch(key_kernel<T>, dim3(params.key_slots, params.splits), T::kThreads,
-         sizeof(typename T::SharedStorage), params, stream, "key kernel");
+  launch(key_kernel<T>, dim3(params.key_ctas), T::kThreads, sizeof(typename T::SharedStorage),
+         params, stream, "key kernel");
 }
 
 template <class Element, class TileRow, class Shape>

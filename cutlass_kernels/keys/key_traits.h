@@ -6,13 +6,9 @@
 #include "../ragged.h"
 #include "../score.h"
 #include "../tiles.h"
+#include "key_partition.h"
 
 namespace ragged_attention {
-
-// Rows [begin, end) of a sequence.
-struct RowRange {
-  int begin, end;
-};
 
 template <class Element_, class TileRow, class Shape, ScoreKind kKind_>
 struct KeyTraits {
@@ -88,14 +84,17 @@ struct KeyKernelTraits {
   static constexpr int kThreads = Wide::kThreads;
   static constexpr int kBlockN = Wide::kBlockN;
   static constexpr int kCtas = Shape::kCtas;  // at a time on a multiprocessor
+  static constexpr bool kHasNarrow = Wide::kStrips > 1;
 
   struct SharedStorage {
     union {
       TileSearch search;
+      int64_t warp_sums[kThreads / 32];
       typename Wide::SharedStorage wide;
       typename Narrow::SharedStorage narrow;
     };
-    Tile tile;
+    KeyCursor cursor;
+    KeyPart part;
   };
   static_assert(kCtas * (sizeof(SharedStorage) + 1024) <= TileRow::kMaxSharedMemory + 1024,
                 "more shared memory than the CTAs of a multiprocessor have");

@@ -1,29 +1,29 @@
-// Splits add to the sums of a key tile one after the other, so that results repeat bit for bit.
+// CTAs that share a key tile add to its sums one after the other, so that results repeat bit for bit.
 //
-// A split waits only for CTAs with a lower index, which have started before it.
+// A CTA waits only for CTAs with a lower index, which have started before it.
 #pragma once
 
 #include <cute/config.hpp>
 
 namespace ragged_attention {
 
-// All threads of the CTA: returns once `turn` is this split's, and sees what came before.
-CUTE_DEVICE void wait_for_turn(int const* turn, int split) {
+// All threads of the CTA: returns once the counter is at this CTA's turn, and sees what came before.
+CUTE_DEVICE void wait_for_turn(int const* counter, int turn) {
   if (threadIdx.x == 0) {
     int current;
     do {
-      asm volatile("ld.acquire.gpu.s32 %0, [%1];" : "=r"(current) : "l"(turn) : "memory");
-    } while (current != split);
+      asm volatile("ld.acquire.gpu.s32 %0, [%1];" : "=r"(current) : "l"(counter) : "memory");
+    } while (current != turn);
   }
   __syncthreads();
 }
 
-// All threads of the CTA: what they have written is there for the split whose turn is next.
-CUTE_DEVICE void pass_turn(int* turn, int next) {
+// All threads of the CTA: what they have written is there for the one whose turn is next.
+CUTE_DEVICE void pass_turn(int* counter, int next) {
   __syncthreads();
   if (threadIdx.x == 0) {
     asm volatile("fence.acq_rel.gpu;" ::: "memory");
-    asm volatile("st.release.gpu.s32 [%0], %1;" ::"l"(turn), "r"(next) : "memory");
+    asm volatile("st.release.gpu.s32 [%0], %1;" ::"l"(counter), "r"(next) : "memory");
   }
 }
 

@@ -1,9 +1,10 @@
 // out and dq where key sequences are short: K and V stay in shared memory for all rows of a sequence.
 //
 // The same two sweeps as in row_kernel.h. Warps need no barrier among each other while the keys fit:
-// each goes from tile to tile of 16 rows, and its next q arrives while it works. Steps of 16 keys overlap:
-// the product over tokens of one step runs between those over features of the next. Longer sequences pass
-// panel by panel.
+// each goes from block to block of 16 rows, and the rows that its next sweep needs arrive in registers during
+// this one. Steps of 16 keys overlap: the product over tokens of one step runs between those over features of
+// the next. Where there is room beside the keys, sweep 1 leaves the weights P (1 - t^2) to sweep 2 in
+// shared memory; else sweep 2 computes S again. Sequences too long for that pass panel by panel.
 #pragma once
 
 #include "resident_traits.h"
@@ -12,201 +13,289 @@
 
 namespace ragged_attention {
 
-// Loads K and V of keys [begin, begin + kPanelKeys) once all warps have left the panel before.
+// Loads K and V of keys [begin, begin + 16 * steps); CTA barriers before and after are the caller's.
 template <class T>
-CUTE_DEVICE void load_panel(Problem const& p, typename T::SharedStorage& shared, int begin) {
+CUTE_DEVICE void load_panel(Problem const& p, typename T::SharedStorage& shared, int begin,
+                            int steps) {
   using Element = typename T::Element;
+  constexpr int kBlocks = kHeadDim / 32;
   Tile const& tile = shared.tile;
-  __syncthreads();
-  int const chunk = threadIdx.x % 4;
-  int const rows = min(int{T::kPanelKeys}, (tile.keys - begin + 15) / 16 * 16);
-  for (int row = threadIdx.x / 4; row < rows; row += T::kThreads / 4) {
-    bool const valid = begin + row < tile.keys;
-    int64_t const token = tile.k_begin + (valid ? begin + row : 0);
+  for (int i = threadIdx.x; i < steps * kBlocks * 16; i += T::kThreads) {
+    int const row = i % 16, block = i / 16 % kBlocks, step = i / (16 * kBlocks);
+    int const key = begin + step * 16 + row;
+    bool const valid = key < tile.keys;
+    int64_t const token = tile.k_begin + (valid ? key : 0);
     auto source = [&](View const& view) {
-      return static_cast<Element const*>(view.data) + token * view.token_stride + chunk * 8;
+      return static_cast<Element const*>(view.data) + token * view.token_stride;
     };
-    copy_row_async<T::kPanelKeys>(source(p.k), chunk_address<T::kPanelKeys>(shared.k, row, chunk),
-                                  valid);
-    copy_row_async<T::kPanelKeys>(source(p.v), chunk_address<T::kPanelKeys>(shared.v, row, chunk),
-                                  valid);
+    copy_in_quad_order(source(p.k), shared.panel[step].k, row, block, valid);
+    copy_in_quad_order(source(p.v), shared.panel[step].v, row, block, valid);
+  }
+}
+
+// Starts the copies of the sequence's slopes.
+CUTE_DEVICE void copy_slopes(Problem const& p, int sequence, float* slopes, int threads) {
+  for (int head = threadIdx.x; head < p.heads; head += threads) {
+    if (p.slopes) {
+      SM80_CP_ASYNC_CACHEALWAYS<float>::copy(
+          p.slopes[sequence * p.slope_batch_stride + head * p.slope_head_stride], slopes[head]);
+    } else {
+      slopes[head] = 0.0f;
+    }
   }
   cp_async_fence();
-  cp_async_wait<0>();
-  __syncthreads();
 }
 
-// A lane's ldmatrix sources in the panel, and how far a step of 16 keys is.
+// A lane's ldmatrix sources in the panel.
 template <class T>
 struct PanelSources {
-  typename T::FeatureSource k_features, v_features;
-  typename T::TokenSource k_tokens, v_tokens;
+  typename T::FeatureSource features;
+  typename T::TokenSource tokens;
 
   CUTE_DEVICE PanelSources(typename T::SharedStorage const& shared, int lane)
-      : k_features(shared.k, lane),
-        v_features(shared.v, lane),
-        k_tokens(shared.k, lane),
-        v_tokens(shared.v, lane) {}
-  CUTE_DEVICE static int offset(int step) { return step * 16 * 32; }
+      : features(shared.panel[0].k, lane), tokens(shared.panel[0].k, lane) {}
+
+  CUTE_DEVICE static int k(int step) {
+    return step * int(sizeof(typename T::PanelStep) / sizeof(typename T::Element));
+  }
+  CUTE_DEVICE static int v(int step) { return k(step) + T::kBlockN * kHeadDim; }
 };
 
-// Calls step(index, may_end, between) for each step of 16 keys, where `between` carries out the product
-// over tokens of the step before, and at last follows with that of the last step. Only the last step, and
-// the first where it is the only one, may reach past the keys.
-template <class Step, class Product>
-CUTE_DEVICE void overlap_steps(int steps, Step const& step, Product const& product) {
-  step(0, true_type{}, Nothing{});
-  for (int i = 1; i < steps - 1; ++i) {
-    step(i, false_type{}, [&](int d) { product(i - 1, d); });
-  }
-  if (steps > 1) step(steps - 1, true_type{}, [&](int d) { product(steps - 2, d); });
+// The steps of a sweep, 16 keys each: the products over tokens of one run between those over features of
+// the next, so that the long chain of these does not stop the tensor cores.
+//
+// features(step, between) returns accumulators and calls between(d) after each of its kFeatureSteps parts;
+// operand(step, may_end, accumulators) makes of them what multiply(step, operand, d), one of as many
+// parts, takes. Only the last step, and the first where it is the only one, may reach past the keys.
+template <class Features, class MakeOperand, class Multiply>
+CUTE_DEVICE void overlap_steps(int steps, Features const& features, MakeOperand const& make_operand,
+                               Multiply const& multiply) {
+  auto operand = make_operand(0, true_type{}, features(0, Nothing{}));
+  auto next_step = [&](int step, auto may_end) {
+    auto accumulators = features(step, [&](int d) { multiply(step - 1, operand, d); });
+    operand = make_operand(step, may_end, accumulators);
+  };
+  for (int step = 1; step < steps - 1; ++step) next_step(step, false_type{});
+  if (steps > 1) next_step(steps - 1, true_type{});
   CUTE_UNROLL
-  for (int d = 0; d < kFeatureSteps; ++d) product(steps - 1, d);
+  for (int d = 0; d < kFeatureSteps; ++d) multiply(steps - 1, operand, d);
 }
 
-// Sweep 1 over a panel of `steps` x 16 keys that begins at `begin`: O += P V.
-template <class T, class TensorO>
+// This lane's weights of a step: an A operand ((2,2,2),1,1).
+template <class T>
+CUTE_DEVICE uint4& weights_of(typename T::SharedStorage& shared, int step) {
+  return shared.weighed.weights[threadIdx.x / 32][step][threadIdx.x % 32];
+}
+
+// Sweep 1 over a panel of `steps` x 16 keys that begins at `begin`: O += P V; kWeigh: stores the weights.
+template <class T, bool kWeigh, class TensorO>
 CUTE_DEVICE void sweep_forward(RowSoftmax<T>& softmax, typename T::Operand const& q, TensorO& tOrO,
-                               PanelSources<T> const& panel, int begin, int steps) {
+                               typename T::SharedStorage& shared, PanelSources<T> const& panel,
+                               int begin, int steps) {
   using Element = typename T::Element;
-  Tensor tOrP = make_operand<Element, T::kWarpRows, T::kBlockN>();  // ((2,2,2),M,1)
-  auto scores = [&](int step, auto may_end, auto between) {
+  auto features = [&](int step, auto between) {
     Tensor tSrS = make_accumulator<Element, T::kWarpRows, T::kBlockN>();  // ((2,2),M,2)
     clear(tSrS);
-    multiply_over_features<Element>(tSrS, q, panel.k_features.shifted(panel.offset(step)), between);
-    tOrP = softmax.template probabilities<may_end>(tSrS, tOrO, begin + step * T::kBlockN);
+    multiply_over_features<Element>(tSrS, q, panel.features.shifted(panel.k(step)), between);
+    return tSrS;
   };
-  overlap_steps(steps, scores, [&](int step, int d) {
-    token_step<Element>(tOrO, tOrP, panel.v_tokens.shifted(panel.offset(step)), 0, d);
+  auto operand = [&](int step, auto may_end, auto&& tSrS) {
+    int const key = begin + step * T::kBlockN;
+    if constexpr (kWeigh) {
+      Tensor tSrW = make_fragment_like(tSrS);
+      Tensor const tOrP = softmax.template probabilities_and_weights<may_end>(tSrS, tSrW, key);
+      weights_of<T>(shared, step) = recast<uint4 const>(pack_operand<Element>(tSrW))(0);
+      return tOrP;
+    } else {
+      return softmax.template probabilities<may_end>(tSrS, tOrO, key);  // ((2,2,2),M,1)
+    }
+  };
+  overlap_steps(steps, features, operand, [&](int step, auto const& tOrP, int d) {
+    token_step<Element>(tOrO, tOrP, panel.tokens.shifted(panel.v(step)), 0, d);
   });
 }
 
-// Sweep 2: dQ += dX K.
+// Sweep 2 with the weights of sweep 1: dQ += dX K.
 template <class T, class TensorQ>
-CUTE_DEVICE void sweep_backward(RowSoftmax<T> const& softmax, typename T::Operand const& q,
-                                typename T::Operand const& dout, TensorQ& tQrdQ,
-                                PanelSources<T> const& panel, int begin, int steps) {
+CUTE_DEVICE void sweep_backward(RowSoftmax<T> const& softmax, typename T::Operand const& dout,
+                                TensorQ& tQrdQ, typename T::SharedStorage& shared,
+                                PanelSources<T> const& panel, int steps) {
   using Element = typename T::Element;
-  Tensor tQrdX = make_operand<Element, T::kWarpRows, T::kBlockN>();  // ((2,2,2),M,1)
-  auto weights = [&](int step, auto may_end, auto between) {
+  auto features = [&](int step, auto between) {
+    Tensor tSrdP = make_accumulator<Element, T::kWarpRows, T::kBlockN>();  // ((2,2),M,2)
+    softmax.start_at_neg_delta(tSrdP);
+    multiply_over_features<Element>(tSrdP, dout, panel.features.shifted(panel.v(step)), between);
+    return tSrdP;
+  };
+  auto operand = [&](int step, auto, auto&& tSrdP) {
+    Tensor tSrW = make_operand<Element, T::kWarpRows, T::kBlockN>();  // ((2,2,2),M,1)
+    recast<uint4>(tSrW)(0) = weights_of<T>(shared, step);
+    scale_by_operand<Element>(tSrdP, tSrW);
+    return pack_operand<Element>(tSrdP);
+  };
+  overlap_steps(steps, features, operand, [&](int step, auto const& tQrdX, int d) {
+    token_step<Element>(tQrdQ, tQrdX, panel.tokens.shifted(panel.k(step)), 0, d);
+  });
+}
+
+// Sweep 2 with S computed again.
+template <class T, class TensorQ>
+CUTE_DEVICE void sweep_backward_anew(RowSoftmax<T> const& softmax, typename T::Operand const& q,
+                                     typename T::Operand const& dout, TensorQ& tQrdQ,
+                                     PanelSources<T> const& panel, int begin, int steps) {
+  using Element = typename T::Element;
+  auto features = [&](int step, auto between) {
     Tensor tSrS = make_accumulator<Element, T::kWarpRows, T::kBlockN>();   // ((2,2),M,2)
     Tensor tSrdP = make_accumulator<Element, T::kWarpRows, T::kBlockN>();  // ((2,2),M,2)
     clear(tSrS);
     softmax.start_at_neg_delta(tSrdP);
-    auto const v = panel.v_features.shifted(panel.offset(step));
-    multiply_over_features<Element>(tSrS, q, panel.k_features.shifted(panel.offset(step)),
-                                    [&](int d) {
-                                      feature_step<Element>(tSrdP, dout(d), v, d);
-                                      between(d);
-                                    });
+    auto const v = panel.features.shifted(panel.v(step));
+    multiply_over_features<Element>(tSrS, q, panel.features.shifted(panel.k(step)), [&](int d) {
+      feature_step<Element>(tSrdP, dout(d), v, d);
+      between(d);
+    });
+    return cute::make_tuple(tSrS, tSrdP);
+  };
+  auto operand = [&](int step, auto may_end, auto&& accumulators) {
+    auto& [tSrS, tSrdP] = accumulators;
     int const key = begin + step * T::kBlockN;
     softmax.weigh(tSrS, key, 0, 1);
     if constexpr (may_end) softmax.mask_keys(tSrS, key);
     CUTE_UNROLL
     for (int i = 0; i < size(tSrS); ++i) tSrdP(i) *= tSrS(i);
-    pack_operand(tSrdP, tQrdX);
+    return pack_operand<Element>(tSrdP);
   };
-  overlap_steps(steps, weights, [&](int step, int d) {
-    token_step<Element>(tQrdQ, tQrdX, panel.k_tokens.shifted(panel.offset(step)), 0, d);
+  overlap_steps(steps, features, operand, [&](int step, auto const& tQrdX, int d) {
+    token_step<Element>(tQrdQ, tQrdX, panel.tokens.shifted(panel.k(step)), 0, d);
   });
 }
 
-// The rows of one share: blocks of 16, warps in turn.
+// The blocks of one share, warps in turn. kWeigh: all keys lie in one panel, with weights beside them.
+template <class T, bool kWeigh>
+CUTE_DEVICE void resident_blocks(KernelParams const& params, typename T::SharedStorage& shared,
+                                 Share const& share) {
+  using Element = typename T::Element;
+  Problem const& p = params.problem;
+  // read from shared memory where it is needed: registers are short in between
+  Tile const& tile = shared.tile;
+  int const warp = threadIdx.x / 32;
+  int const lane = threadIdx.x % 32;
+  constexpr int kPanelKeys = T::kPanelSteps * T::kBlockN;
+  bool const whole = kWeigh || tile.keys <= kPanelKeys;
+  auto steps_from = [&](int begin) {
+    return (min(tile.keys - begin, kPanelKeys) + T::kBlockN - 1) / T::kBlockN;
+  };
+  auto for_panels = [&](auto sweep) {
+    if constexpr (kWeigh) {
+      sweep(0, steps_from(0));
+    } else {
+      for (int begin = 0; begin < tile.keys; begin += kPanelKeys) {
+        if (!whole) {
+          __syncthreads();
+          load_panel<T>(p, shared, begin, steps_from(begin));
+          __syncthreads();
+        }
+        sweep(begin, steps_from(begin));
+      }
+    }
+  };
+  // Rows past the last are the last one again, and are not stored.
+  auto row_at = [&](int block, int half) {
+    int const row = block * T::kWarpRows + half * 8 + lane / 4;
+    return RowCursor(min(row, tile.queries * p.heads - 1), params.by_heads);
+  };
+  auto load = [&](View const& view, int block, typename T::Operand& operand) {
+    CUTE_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      RowCursor const at = row_at(block, half);
+      operand.load(half,
+                   static_cast<Element const*>(view.data) +
+                       (tile.q_begin + at.token) * view.token_stride + at.head * view.head_stride,
+                   lane);
+    }
+  };
+  // Calls store(half, packed row) for this thread's rows.
+  auto for_rows = [&](int block, auto store) {
+    CUTE_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      int const row = block * T::kWarpRows + half * 8 + lane / 4;
+      if (block < share.end && row < tile.queries * p.heads) {
+        store(half, tile.q_begin * int64_t{p.heads} + row);
+      }
+    }
+  };
+
+  typename T::Operand q, dout;  // (M,160)
+  load(p.q, share.begin + warp, q);
+  if (whole) load_panel<T>(p, shared, 0, steps_from(0));
+  cp_async_wait<0>();  // the slopes
+  __syncthreads();
+  PanelSources<T> const panel(shared, lane);
+  for (int first = share.begin; first < share.end; first += T::kWarps) {
+    int const block = first + warp;
+    if (whole && block >= share.end) break;  // panels need all warps at every load
+    q.settle();
+    load(p.dout, block, dout);
+    RegisterRowScores scores;
+    CUTE_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      RowCursor const at = row_at(block, half);
+      scores.rows[half] = make_row_score(tile, at.token, -kLog2E * shared.slopes[at.head]);
+    }
+    RowSoftmax<T> softmax(params.score, scores, tile, lane);
+
+    Tensor tOrO = make_accumulator<Element, T::kWarpRows, kHeadDim>();  // ((2,2),M,20)
+    clear(tOrO);
+    for_panels([&](int begin, int steps) {
+      sweep_forward<T, kWeigh>(softmax, q, tOrO, shared, panel, begin, steps);
+    });
+    dout.settle();
+    softmax.finish(tOrO, dout);
+    for_rows(block, [&](int half, int64_t row) {
+      store_in_quad_order(tOrO, half, softmax.inverse_sum(0, half),
+                          static_cast<Element*>(p.out) + row * kHeadDim, lane);
+      store_statistics(params, softmax.score(0, half), row, true, lane);
+    });
+
+    Tensor tQrdQ = make_accumulator<Element, T::kWarpRows, kHeadDim>();  // ((2,2),M,20)
+    clear(tQrdQ);
+    if constexpr (kWeigh) {
+      load(p.q, block + T::kWarps, q);
+      sweep_backward<T>(softmax, dout, tQrdQ, shared, panel, steps_from(0));
+    } else {
+      for_panels([&](int begin, int steps) {
+        sweep_backward_anew<T>(softmax, q, dout, tQrdQ, panel, begin, steps);
+      });
+      load(p.q, block + T::kWarps, q);
+    }
+    for_rows(block, [&](int half, int64_t row) {
+      // weights of sweep 1 are not divided by the sum yet
+      float const factor = kWeigh ? p.scale * softmax.inverse_sum(0, half) : p.scale;
+      store_in_quad_order(tQrdQ, half, factor, static_cast<Element*>(p.dq) + row * kHeadDim, lane);
+    });
+  }
+}
+
 template <class T>
 CUTE_DEVICE void resident_share(KernelParams const& params, typename T::SharedStorage& shared,
                                 Share const& share) {
-  using Element = typename T::Element;
   Problem const& p = params.problem;
-  int const warp = threadIdx.x / 32;
-  int const lane = threadIdx.x % 32;
+  Tile const& tile = shared.tile;
   __syncthreads();  // all warps have left the tile before
   if (threadIdx.x == 0) {
     shared.tile = params.row_cut(T::kWarpRows).tile(share.segment, share.begin, share.span);
   }
   __syncthreads();
-  // read from shared memory where they are needed: registers are short in between
-  Tile const& tile = shared.tile;
-  auto packed_row = [&](int block) { return tile.q_begin * p.heads + block * T::kWarpRows; };
-  auto rows_of = [&](int block) {
-    return min(tile.queries * p.heads - block * T::kWarpRows, int{T::kWarpRows});
-  };
   if (tile.keys == 0) {
-    int const rows =
-        min(tile.queries * p.heads, share.end * T::kWarpRows) - share.begin * T::kWarpRows;
-    return store_zero_rows(p, packed_row(share.begin), rows, T::kThreads);
+    int const begin = share.begin * T::kWarpRows;
+    int const end = min(tile.queries * p.heads, share.end * T::kWarpRows);
+    return store_zero_rows(p, tile.q_begin * int64_t{p.heads} + begin, end - begin, T::kThreads);
   }
-
-  Element* const own = shared.rows[warp];
-  auto copy_own = [&](View const& view, int block) {
-    if (block < share.end) {
-      copy_rows<T>(params, view, tile, block * T::kWarpRows, rows_of(block), own, lane);
-    }
-    cp_async_fence();
-  };
-  auto landed = [&] {
-    cp_async_wait<0>();
-    __syncwarp();
-  };
-  typename T::OwnSource const own_source(own, lane);
-  PanelSources<T> const panel(shared, lane);
-  bool const whole = tile.keys <= T::kPanelKeys;
-  auto for_panels = [&](auto sweep) {
-    for (int begin = 0; begin < tile.keys; begin += T::kPanelKeys) {
-      if (!whole) load_panel<T>(p, shared, begin);
-      sweep(begin, (min(tile.keys - begin, int{T::kPanelKeys}) + 15) / 16);
-    }
-  };
-
-  copy_own(p.q, share.begin + warp);
-  for (int head = threadIdx.x; head < p.heads; head += T::kThreads) {
-    shared.neg_slopes[head] = neg_log2_slope(p, tile.sequence, head);
+  copy_slopes(p, tile.sequence, shared.slopes, T::kThreads);
+  if constexpr (T::kWeighedKeys > 0) {
+    if (tile.keys <= T::kWeighedKeys) return resident_blocks<T, true>(params, shared, share);
   }
-  whole ? load_panel<T>(p, shared, 0) : __syncthreads();
-  for (int first = share.begin; first < share.end; first += T::kWarps) {
-    int const block = first + warp;
-    if (whole && block >= share.end) break;  // panels need all warps at every load
-    landed();
-    typename T::Operand const q(own_source);  // (M,160)
-    __syncwarp();
-    copy_own(p.dout, block);
-    fill_scores<T>(
-        params, tile, block * T::kWarpRows, block < share.end ? rows_of(block) : 0,
-        [&](int head) { return shared.neg_slopes[head]; }, shared.scores[warp], lane);
-    __syncwarp();
-    RowSoftmax<T> softmax(params.score, shared.scores[warp], tile, lane);
-
-    Tensor tOrO = make_accumulator<Element, T::kWarpRows, kHeadDim>();  // ((2,2),M,20)
-    clear(tOrO);
-    for_panels(
-        [&](int begin, int steps) { sweep_forward<T>(softmax, q, tOrO, panel, begin, steps); });
-
-    landed();
-    typename T::Operand const dout(own_source);  // (M,160)
-    __syncwarp();
-    copy_own(p.q, block + T::kWarps);
-    softmax.finish(tOrO, dout);
-    auto for_rows = [&](auto store) {
-      CUTE_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        int const row = softmax.row(0, half);
-        store(half, packed_row(block) + row, block < share.end && row < rows_of(block));
-      }
-    };
-    for_rows([&](int half, int64_t row, bool valid) {
-      store_row(tOrO, 0, half, softmax.inverse_sum(0, half),
-                static_cast<Element*>(p.out) + row * kHeadDim, valid, lane);
-      store_statistics(params, softmax.score(0, half), row, valid, lane);
-    });
-
-    Tensor tQrdQ = make_accumulator<Element, T::kWarpRows, kHeadDim>();  // ((2,2),M,20)
-    clear(tQrdQ);
-    for_panels([&](int begin, int steps) {
-      sweep_backward<T>(softmax, q, dout, tQrdQ, panel, begin, steps);
-    });
-    for_rows([&](int half, int64_t row, bool valid) {
-      store_row(tQrdQ, 0, half, p.scale, static_cast<Element*>(p.dq) + row * kHeadDim, valid, lane);
-    });
-  }
+  resident_blocks<T, false>(params, shared, share);
 }
 
 template <class T>
@@ -216,7 +305,7 @@ __global__ void __launch_bounds__(T::kThreads, 1)
     auto& shared = shared_storage<typename T::SharedStorage>();
     clear_turns(params, T::kThreads);
     for_own_shares<T::kThreads>(
-        params.row_cut(T::kWarpRows), shared.partition,
+        params.row_cut(T::kWarpRows), T::block_costs(), shared.partition,
         [&](Share const& share) { resident_share<T>(params, shared, share); });
   }
 }

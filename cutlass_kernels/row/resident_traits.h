@@ -1,7 +1,7 @@
 // Everything the resident row kernel knows at compile time.
 #pragma once
 
-#include "../device/warp_mma.h"
+#include "../device/quad_order.h"
 #include "../score.h"
 #include "../tiles.h"
 #include "row_partition.h"
@@ -17,21 +17,37 @@ struct ResidentTraits {
   static constexpr int kWarps = TileRow::kResidentWarps;
   static constexpr int kThreads = kWarps * 32;
   static constexpr int kStrips = 1;
-  static constexpr int kWarpRows = 16;                       // rows of a warp's tile
-  static constexpr int kBlockN = 16;                         // keys a step
-  static constexpr int kPanelKeys = TileRow::kResidentKeys;  // keys in shared memory
+  static constexpr int kWarpRows = 16;                              // rows of a warp's block
+  static constexpr int kBlockN = 16;                                // keys a step
+  static constexpr int kPanelSteps = TileRow::kResidentKeys / 16;   // in shared memory
+  static constexpr int kWeighedSteps = TileRow::kWeighedKeys / 16;  // with weights beside them
+  // a running maximum that rises would change weights
+  static constexpr int kWeighedKeys = kKind == ScoreKind::kBounded ? TileRow::kWeighedKeys : 0;
+  CUTE_HOST_DEVICE static constexpr BlockCosts block_costs() {
+    return {kWeighedKeys, TileRow::kResidentKeys};
+  }
 
-  using OwnSource = FragmentSource<Element, kWarpRows, Order::kRowsFirst>;
-  using FeatureSource = FragmentSource<Element, kPanelKeys, Order::kChunksFirst>;
-  using TokenSource = FragmentSource<Element, kPanelKeys, Order::kRowsFirst>;
-  using Operand = RegisterOperand<Element, kStrips, kWarpRows>;
+  using FeatureSource = FragmentSource<Element, kBlockN, Order::kChunksFirst>;
+  using TokenSource = FragmentSource<Element, kBlockN, Order::kRowsFirst>;
+  using Operand = QuadOrderOperand<Element>;
+  using Scores = RegisterRowScores;
 
-  struct alignas(128) SharedStorage {
-    Element k[kPanelKeys * kHeadDim];            // (N,160)
-    Element v[kPanelKeys * kHeadDim];            // (N,160)
-    Element rows[kWarps][kWarpRows * kHeadDim];  // (M,160), q and dout in turn
-    float neg_slopes[kMaxHeads];                 // of the sequence, log2 units
-    RowScore scores[kWarps][kWarpRows];
+  // Features in quad order.
+  struct alignas(128) PanelStep {
+    Element k[kBlockN * kHeadDim];  // (N,160)
+    Element v[kBlockN * kHeadDim];  // (N,160)
+  };
+  // w = P (1 - t^2) of a warp's rows: A fragments, 16-bit, between the sweeps.
+  struct WeighedPanel {
+    PanelStep steps[kWeighedSteps];
+    uint4 weights[kWarps][kWeighedSteps][32];
+  };
+  struct SharedStorage {
+    union {
+      PanelStep panel[kPanelSteps];
+      WeighedPanel weighed;
+    };
+    float slopes[kMaxHeads];  // of the sequence
     PartitionStorage<kThreads> partition;
     Tile tile;
   };

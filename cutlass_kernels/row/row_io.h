@@ -9,7 +9,7 @@ namespace ragged_attention {
 
 // The key kernel's turns start at 0; it runs later on this stream.
 CUTE_DEVICE void clear_turns(KernelParams const& params, int threads) {
-  if (params.splits == 1) return;
+  if (!params.turns) return;
   for (int i = blockIdx.x * threads + threadIdx.x; i < params.key_slots; i += gridDim.x * threads) {
     params.turns[i] = 0;
   }
@@ -44,17 +44,21 @@ CUTE_DEVICE void copy_rows(KernelParams const& params, View const& view, Tile co
   }
 }
 
-// The RowScores of the same rows, where `neg_slope_of(head)` is in log2 units; a warp barrier has to
-// follow.
-template <class T, class NegSlopeOf>
+CUTE_DEVICE RowScore make_row_score(Tile const& tile, int token, float neg_slope) {
+  int const position = token + tile.shift();
+  return {neg_slope, static_cast<float>(position), neg_bias_maximum(neg_slope, position, tile.keys),
+          0.0f};
+}
+
+// The RowScores of the same rows; a warp barrier has to follow.
+template <class T>
 CUTE_DEVICE void fill_scores(KernelParams const& params, Tile const& tile, int first_row, int rows,
-                             NegSlopeOf const& neg_slope_of, RowScore* scores, int lane) {
+                             RowScore* scores, int lane) {
   if (lane >= T::kWarpRows) return;
   RowCursor const row(first_row + lane, params.by_heads);
-  float const neg_slope = lane < rows ? neg_slope_of(row.head) : 0.0f;
-  int const position = row.token + tile.shift();
-  scores[lane] = {neg_slope, static_cast<float>(position),
-                  neg_bias_maximum(neg_slope, position, tile.keys), 0.0f};
+  float const neg_slope =
+      lane < rows ? neg_log2_slope(params.problem, tile.sequence, row.head) : 0.0f;
+  scores[lane] = make_row_score(tile, row.token, neg_slope);
 }
 
 // What the key kernel needs of a row, written by one lane of its quad.

@@ -59,9 +59,7 @@ CUTE_DEVICE void row_cta(KernelParams const& params) {
   copy_rows<T>(params, p.q, tile, first_row() + warp_row, rows() - warp_row, own.q, lane);
   copy_rows<T>(params, p.dout, tile, first_row() + warp_row, rows() - warp_row, own.dout, lane);
   cp_async_fence();
-  fill_scores<T>(
-      params, tile, first_row() + warp_row, rows() - warp_row,
-      [&](int head) { return neg_log2_slope(p, tile.sequence, head); }, scores, lane);
+  fill_scores<T>(params, tile, first_row() + warp_row, rows() - warp_row, scores, lane);
   if (threadIdx.x == 0) KeyRing<T>::init_barriers(shared);
   KeyRing<T> ring(shared, p);
   if constexpr (!T::kRingReusesOperands) {
@@ -83,7 +81,7 @@ CUTE_DEVICE void row_cta(KernelParams const& params) {
   auto const& first = shared.tiles.stages[0];
   typename T::FeatureSource const sK_features(first.k, lane), sV_features(first.v, lane);
   typename T::TokenSource const sK_tokens(first.k, lane), sV_tokens(first.v, lane);
-  RowSoftmax<T> softmax(params.score, scores, tile, lane);
+  RowSoftmax<T> softmax(params.score, {scores, lane}, tile, lane);
 
   Tensor tOrO = make_accumulator<Element, T::kWarpRows, kHeadDim>();  // ((2,2),M,20)
   clear(tOrO);

@@ -19,14 +19,14 @@ struct RowSoftmax {
   static constexpr int kTiles = T::kBlockN / 8;  // 8-wide tiles of a block of keys
 
   ScoreConstants constants;
-  RowScore* scores;  // of this warp's rows, in shared memory
+  typename T::Scores scores;  // of this warp's rows
   Tile const& tile;
   int lane;
   float sum[T::kStrips][2];                            // of this thread's columns
   float maximum[kRunningMaximum ? T::kStrips : 1][2];  // of the whole row, log2 units
 
-  CUTE_DEVICE RowSoftmax(ScoreConstants const& constants, RowScore* scores, Tile const& tile,
-                         int lane)
+  CUTE_DEVICE RowSoftmax(ScoreConstants const& constants, typename T::Scores const& scores,
+                         Tile const& tile, int lane)
       : constants(constants), scores(scores), tile(tile), lane(lane) {
     CUTE_UNROLL
     for (int m = 0; m < T::kStrips; ++m) sum[m][0] = sum[m][1] = 0.0f;
@@ -37,7 +37,7 @@ struct RowSoftmax {
   }
 
   CUTE_DEVICE int row(int m, int half) const { return m * 16 + half * 8 + lane / 4; }
-  CUTE_DEVICE RowScore const& score(int m, int half) const { return scores[row(m, half)]; }
+  CUTE_DEVICE RowScore const& score(int m, int half) const { return scores.get(m, half); }
 
   // Distance of a row at `position` to column (n, e) of the block that begins at `key`.
   CUTE_DEVICE float distance(float position, int key, int n, int e) const {
@@ -58,17 +58,47 @@ struct RowSoftmax {
         if constexpr (kRunningMaximum) {
           rescale<kMayEnd>(tSrS, tOrO, m, half, key);
         } else {
-          RowScore const row = score(m, half);
-          CUTE_UNROLL
-          for (int i = 0; i < 2 * kTiles; ++i) {
-            float& s = tSrS(make_coord(i % 2, half), m, i / 2);
-            s = probability<T::kKind>(squash<T::kKind>(s, constants), row.neg_slope,
-                                      distance(row.position, key, i / 2, i % 2), row.neg_reference,
-                                      constants);
-          }
+          exponentiate(tSrS, m, half, key, [](auto...) {});
         }
       }
     }
+    return mask_and_sum<kMayEnd>(tSrS, key);
+  }
+
+  // The same of a known reference, with the weights P (1 - t^2) beside.
+  template <bool kMayEnd, class TensorS>
+  CUTE_DEVICE auto probabilities_and_weights(TensorS& tSrS, TensorS& tSrW, int key) {
+    static_assert(!kRunningMaximum, "a later maximum would rescale the weights");
+    CUTE_UNROLL
+    for (int m = 0; m < T::kStrips; ++m) {
+      CUTE_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        exponentiate(tSrS, m, half, key, [&](float p, float t, auto const& at, int n) {
+          tSrW(at, m, n) = times_squash_derivative<T::kKind>(p, t, constants);
+        });
+      }
+    }
+    if constexpr (kMayEnd) mask_keys(tSrW, key);
+    return mask_and_sum<kMayEnd>(tSrS, key);
+  }
+
+  // S to P against the known reference; calls also(p, t, coordinate, tile) for each.
+  template <class TensorS, class Also>
+  CUTE_DEVICE void exponentiate(TensorS& tSrS, int m, int half, int key, Also const& also) const {
+    RowScore const row = score(m, half);
+    CUTE_UNROLL
+    for (int i = 0; i < 2 * kTiles; ++i) {
+      auto const at = make_coord(i % 2, half);
+      float& s = tSrS(at, m, i / 2);
+      float const t = squash<T::kKind>(s, constants);
+      s = probability<T::kKind>(t, row.neg_slope, distance(row.position, key, i / 2, i % 2),
+                                row.neg_reference, constants);
+      also(s, t, at, i / 2);
+    }
+  }
+
+  template <bool kMayEnd, class TensorS>
+  CUTE_DEVICE auto mask_and_sum(TensorS& tSrS, int key) {
     if constexpr (kMayEnd) mask_keys(tSrS, key);
     Tensor const tOrP = pack_operand<Element>(tSrS);
     add_to_sums(tOrP);
@@ -163,9 +193,7 @@ struct RowSoftmax {
         row.neg_reference =
             (kRunningMaximum ? -maximum[m][half] : row.neg_reference) - __log2f(sum[m][half]);
         row.neg_delta = neg_delta;
-        __syncwarp();
-        if (lane % 4 == 0) scores[this->row(m, half)] = row;
-        __syncwarp();
+        scores.set(m, half, row);
       }
     }
   }

@@ -27,6 +27,7 @@ struct RowTraits {
   using FeatureSource = FragmentSource<Element, kBlockN, Order::kChunksFirst>;
   using TokenSource = FragmentSource<Element, kBlockN, Order::kRowsFirst>;
   using Operand = WarpOperand<Element, kStrips, kWarpRows>;
+  using Scores = SharedRowScores;
 
   struct alignas(128) Stage {
     Element k[kBlockN * kHeadDim];  // (N,160)

@@ -14,7 +14,7 @@
 namespace host_tests {
 
 struct Index {
-  int x;
+  int x, y = 0;
 };
 
 class HostBlock {

@@ -47,6 +47,7 @@ struct cute::SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<cute::uint128_t, cute::uint128_t> {
 #define threadIdx host_tests::thread_index()
 #define blockIdx host_tests::HostBlock::block_index
 #define gridDim host_tests::HostBlock::grid_size
+#define __ldg(address) (*(address))
 #define __syncthreads() host_tests::HostBlock::barrier()
 #define __syncwarp() host_tests::HostBlock::barrier()
 #define __syncthreads_count(yes) host_tests::HostBlock::count(yes)
@@ -55,7 +56,9 @@ struct cute::SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<cute::uint128_t, cute::uint128_t> {
 #define __shfl_up_sync(lanes, value, step) \
   host_tests::HostBlock::exchange(value, [&](int lane) { return lane - (step); })
 
+#include "cutlass_kernels/device/quad_order.h"
 #include "cutlass_kernels/device/store.h"
+#include "cutlass_kernels/keys/key_partition.h"
 #include "cutlass_kernels/ragged.h"
 #include "cutlass_kernels/row/row_partition.h"
 
@@ -64,6 +67,7 @@ struct cute::SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<cute::uint128_t, cute::uint128_t> {
 #undef __syncthreads_count
 #undef __syncwarp
 #undef __syncthreads
+#undef __ldg
 #undef gridDim
 #undef blockIdx
 #undef threadIdx

@@ -4,6 +4,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
+#include "cutlass_kernels/device/quad_order.h"
 #include "cutlass_kernels/device/store.h"
 
 namespace host_tests {
@@ -118,6 +119,70 @@ Matrix stored_rows(Matrix const& matrix, float factor, int valid_rows) {
   return result;
 }
 
+// (16,160) rows as copy_in_quad_order leaves them in a tile, by position; rows from `valid_rows` on are
+// not valid.
+inline Matrix quad_order_tile(Matrix const& matrix, int valid_rows) {
+  using Element = cute::half_t;
+  std::vector<Element> rows(16 * kHeadDim), tile(16 * kHeadDim, Element(NAN));
+  std::copy(matrix.data(), matrix.data() + rows.size(), rows.begin());
+  Matrix result({16, kHeadDim});
+  for (int row = 0; row < 16; ++row) {
+    for (int block = 0; block < kHeadDim / 32; ++block) {
+      copy_in_quad_order(rows.data() + row * kHeadDim, tile.data(), row, block, row < valid_rows);
+    }
+    for (int i = 0; i < kHeadDim; ++i) {
+      result.mutable_at(row, i) = static_cast<float>(tile[TileLayout<16>{}(row, i)]);
+    }
+  }
+  return result;
+}
+
+// (16,160) rows as an MMA reads a QuadOrderOperand, by position.
+inline Matrix quad_order_operand(Matrix const& matrix) {
+  using Element = cute::half_t;
+  using ALayout = typename cute::MMA_Traits<MmaOp<Element>>::ALayout;
+  std::vector<Element> rows(16 * kHeadDim);
+  std::copy(matrix.data(), matrix.data() + rows.size(), rows.begin());
+  Matrix result({16, kHeadDim});
+  for (int lane = 0; lane < 32; ++lane) {
+    QuadOrderOperand<Element> operand;
+    for (int half = 0; half < 2; ++half) {
+      operand.load(half, rows.data() + (half * 8 + lane / 4) * kHeadDim, lane);
+    }
+    for (int step = 0; step < kFeatureSteps; ++step) {
+      for (int i = 0; i < 8; ++i) {
+        int const index = ALayout{}(lane, i);
+        result.mutable_at(index % 16, step * 16 + index / 16) =
+            static_cast<float>(operand(step)(i, 0));
+      }
+    }
+  }
+  return result;
+}
+
+// (16,160) accumulators, by position, times `factor` as store_in_quad_order writes them.
+inline Matrix stored_in_quad_order(Matrix const& matrix, float factor) {
+  using Element = cute::half_t;
+  std::vector<Element> stored(16 * kHeadDim, Element(NAN));
+  using CLayout = typename cute::MMA_Traits<MmaOp<Element>>::CLayout;
+  for (int lane = 0; lane < 32; ++lane) {
+    auto tCrC = make_accumulator<Element, 16, kHeadDim>();
+    for (int n = 0; n < kFeatureTiles; ++n) {
+      for (int i = 0; i < 4; ++i) {
+        int const index = CLayout{}(lane, i);
+        tCrC(i, 0, n) = matrix.at(index % 16, n * 8 + index / 16);
+      }
+    }
+    for (int half = 0; half < 2; ++half) {
+      store_in_quad_order(tCrC, half, factor, stored.data() + (half * 8 + lane / 4) * kHeadDim,
+                          lane);
+    }
+  }
+  Matrix result({16, kHeadDim});
+  std::copy(stored.begin(), stored.end(), result.mutable_data());
+  return result;
+}
+
 inline void bind_operands(py::module_& module) {
   module.def("packed_float16", &packed<cute::half_t>, "matrix"_a);
   module.def("packed_bfloat16", &packed<cute::bfloat16_t>, "matrix"_a);
@@ -127,6 +192,9 @@ inline void bind_operands(py::module_& module) {
              "valid_rows"_a);
   module.def("stored_rows_bfloat16", &stored_rows<cute::bfloat16_t>, "matrix"_a, "factor"_a,
              "valid_rows"_a);
+  module.def("quad_order_tile", &quad_order_tile, "matrix"_a, "valid_rows"_a);
+  module.def("quad_order_operand", &quad_order_operand, "matrix"_a);
+  module.def("stored_in_quad_order", &stored_in_quad_order, "matrix"_a, "factor"_a);
   module.def("stored_sums", &stored_sums, "matrix"_a, "sums"_a);
 }
 

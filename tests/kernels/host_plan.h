@@ -1,9 +1,8 @@
-// The plan of a call for Python: which kernels run, with how many CTAs, and how rows are split.
+// The plan of a call for Python: which kernels run, and with how many CTAs.
 #pragma once
 
 #include <pybind11/pybind11.h>
 
-#include "cutlass_kernels/keys/key_kernel.h"
 #include "cutlass_kernels/plan.h"
 
 namespace host_tests {
@@ -19,10 +18,11 @@ py::dict plan_record(Problem const& problem, int multiprocessors) {
   using Long = typename TileRow::LongKeys;
   Plan const plan = make_plan(problem, TileRow::kRow, multiprocessors);
   return py::dict("resident_rows"_a = plan.resident_rows, "row_ctas"_a = plan.row_ctas,
-                  "short_keys"_a = plan.short_keys, "splits"_a = plan.splits,
-                  "key_slots"_a = plan.key_slots, "rows"_a = TileRow::kRows,
+                  "short_keys"_a = plan.short_keys, "shared_keys"_a = plan.shared_keys,
+                  "key_slots"_a = plan.key_slots, "key_ctas"_a = plan.key_ctas,
+                  "rows"_a = TileRow::kRows,
                   "keys"_a = plan.short_keys ? Short::kKeys : Long::kKeys,
-                  "key_ctas"_a = plan.short_keys ? Short::kCtas : Long::kCtas);
+                  "ctas"_a = plan.short_keys ? Short::kCtas : Long::kCtas);
 }
 
 inline py::dict plan_of(int64_t total_q, int64_t total_k, int batch, int heads, bool sm90,
@@ -37,16 +37,8 @@ inline py::dict plan_of(int64_t total_q, int64_t total_k, int batch, int heads, 
 }
 
 inline void bind_plan(py::module_& module) {
-  module.attr("key_rows") = kKeyRows;
   module.def("make_plan", &plan_of, "total_q"_a, "total_k"_a, "batch"_a, "heads"_a, "sm90"_a,
              "multiprocessors"_a);
-  module.def(
-      "split_rows",
-      [](int rows, int split, int splits, int block) {
-        RowRange const range = split_rows(rows, split, splits, block);
-        return py::make_tuple(range.begin, range.end);
-      },
-      "rows"_a, "split"_a, "splits"_a, "block"_a);
 }
 
 }  // namespace host_tests

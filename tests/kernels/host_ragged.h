@@ -4,6 +4,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
+#include "cutlass_kernels/keys/key_partition.h"
 #include "cutlass_kernels/params.h"
 #include "cutlass_kernels/row/row_partition.h"
 
@@ -49,29 +50,70 @@ py::array_t<int64_t> find_tiles(Offsets const& cu_q, Offsets const& cu_k, int64_
   return tiles;
 }
 
+constexpr int kPartitionThreads = 64;
+
+// Runs function(cta) by a block for each CTA of a grid.
+template <class Function>
+void for_grid(int ctas, Function const& function) {
+  HostBlock::grid_size.x = ctas;
+  for (int cta = 0; cta < ctas; ++cta) {
+    HostBlock::block_index.x = cta;
+    HostBlock::run(kPartitionThreads, [&] { function(cta); });
+  }
+  HostBlock::block_index.x = 0;
+  HostBlock::grid_size.x = 1;
+}
+
+inline py::array_t<int64_t> as_table(std::vector<int64_t> const& values, int columns) {
+  py::array_t<int64_t> table(
+      {static_cast<py::ssize_t>(values.size()) / columns, static_cast<py::ssize_t>(columns)});
+  std::copy(values.begin(), values.end(), table.mutable_data());
+  return table;
+}
+
 // (shares,5): CTA, sequence, first block, block past the last, cost of a block, of what each CTA of
 // a grid gets of the rows.
 inline py::array_t<int64_t> partition_rows(Offsets const& cu_q, Offsets const& cu_k,
                                            int64_t total_q, int64_t total_k, int heads, int block,
-                                           int ctas) {
-  constexpr int kThreads = 64;
+                                           int weighed_keys, int resident_keys, int ctas) {
   Cut const cut = ragged_params(cu_q, cu_k, total_q, total_k, heads).row_cut(block);
-  static PartitionStorage<kThreads> storage;
+  BlockCosts const costs{weighed_keys, resident_keys};
+  static PartitionStorage<kPartitionThreads> storage;
   std::vector<int64_t> shares;
-  HostBlock::grid_size.x = ctas;
-  for (int cta = 0; cta < ctas; ++cta) {
-    HostBlock::block_index.x = cta;
-    HostBlock::run(kThreads, [&] {
-      for_own_shares<kThreads>(cut, storage, [&](Share const& share) {
-        if (HostBlock::thread_index.x != 0) return;
-        shares.insert(shares.end(),
-                      {cta, share.segment - 1, share.begin, share.end, block_cost(share.span)});
-      });
+  for_grid(ctas, [&](int cta) {
+    for_own_shares<kPartitionThreads>(cut, costs, storage, [&](Share const& share) {
+      if (HostBlock::thread_index.x != 0) return;
+      shares.insert(shares.end(),
+                    {cta, share.segment - 1, share.begin, share.end, costs.of(share.span)});
     });
-  }
-  py::array_t<int64_t> result({static_cast<py::ssize_t>(shares.size() / 5), py::ssize_t{5}});
-  std::copy(shares.begin(), shares.end(), result.mutable_data());
-  return result;
+  });
+  return as_table(shares, 5);
+}
+
+// (parts,9): CTA, sequence, first key of the tile, keys from there on, first row, row past the last,
+// turn, turns, slot, of what each CTA of a grid gets of the key tiles.
+inline py::array_t<int64_t> partition_keys(Offsets const& cu_q, Offsets const& cu_k,
+                                           int64_t total_q, int64_t total_k, int heads, int block,
+                                           bool has_narrow, int ctas) {
+  Cut const cut = ragged_params(cu_q, cu_k, total_q, total_k, heads).key_cut(block);
+  static int64_t warp_sums[kPartitionThreads / 32];
+  static KeyCursor cursor;
+  static KeyPart part;
+  std::vector<int64_t> parts;
+  for_grid(ctas, [&](int cta) {
+    cursor = {-1, 0};
+    HostBlock::barrier();
+    while (find_key_part<kPartitionThreads>(cut, heads, has_narrow, warp_sums, cursor, part)) {
+      if (HostBlock::thread_index.x == 0) {
+        auto const& tile = part.tile;
+        parts.insert(parts.end(), {cta, tile.sequence, int64_t{tile.block} * block,
+                                   tile.keys - int64_t{tile.block} * block, part.rows.begin,
+                                   part.rows.end, part.turn.index, part.turn.count, part.slot});
+      }
+      HostBlock::barrier();
+    }
+  });
+  return as_table(parts, 9);
 }
 
 // (steps,2): token and head after 0, 1, ... steps of `step` rows from `row`.
@@ -95,7 +137,9 @@ inline void bind_ragged(py::module_& module) {
   module.def("find_tiles_by_a_block", &find_tiles<64>, "cu_q"_a, "cu_k"_a, "total_q"_a, "total_k"_a,
              "heads"_a, "by_rows"_a, "block"_a, "slots"_a);
   module.def("partition_rows", &partition_rows, "cu_q"_a, "cu_k"_a, "total_q"_a, "total_k"_a,
-             "heads"_a, "block"_a, "ctas"_a);
+             "heads"_a, "block"_a, "weighed_keys"_a, "resident_keys"_a, "ctas"_a);
+  module.def("partition_keys", &partition_keys, "cu_q"_a, "cu_k"_a, "total_q"_a, "total_k"_a,
+             "heads"_a, "block"_a, "has_narrow"_a, "ctas"_a);
   module.def("divide_by_heads",
              py::vectorize([](int row, int heads) { return HeadsDivisor(heads).divide(row); }),
              "row"_a, "heads"_a);

@@ -58,11 +58,12 @@ py::dict key_record(char const* kernel) {
 template <class T, class TileRow>
 py::dict resident_record() {
   using Storage = typename T::SharedStorage;
+  using Step = typename T::PanelStep;
   return traits_record<T, TileRow>(
       "resident row", 1,
-      py::make_tuple(offsetof(Storage, k), offsetof(Storage, v), offsetof(Storage, rows),
-                     sizeof(Storage::rows[0])),
-      2 * T::kPanelKeys * kHeadDim * sizeof(typename T::Element));
+      py::make_tuple(offsetof(Storage, panel), offsetof(Storage, weighed), offsetof(Step, v),
+                     sizeof(Step)),
+      2 * TileRow::kResidentKeys * kHeadDim * sizeof(typename T::Element));
 }
 
 template <class TileRow, ScoreKind kKind>

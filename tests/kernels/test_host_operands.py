@@ -45,3 +45,28 @@ def test_stored_rows(kernels_host: ModuleType, dtype: str, valid_rows: int) -> N
 def test_sums_are_added_and_stored(kernels_host: ModuleType) -> None:
     matrix, sums = normal(32, 160, seed=4), normal(32, 160, seed=5)
     np.testing.assert_array_equal(kernels_host.stored_sums(matrix, sums), matrix + sums)
+
+
+def quad_order() -> np.ndarray:
+    """The feature at each position: words of 2 features, transposed in blocks of 4 x 4."""
+    features = np.arange(160).reshape(5, 4, 4, 2)  # (block, chunk, word, feature)
+    return features.transpose(0, 2, 1, 3).reshape(160)
+
+
+def test_tile_in_quad_order(kernels_host: ModuleType) -> None:
+    matrix = normal(16, 160, seed=6)
+    tile = kernels_host.quad_order_tile(matrix, 11)
+    np.testing.assert_array_equal(tile[:11], rounded(matrix, "float16")[:11, quad_order()])
+    assert (tile[11:] == 0).all()
+
+
+def test_operand_in_quad_order(kernels_host: ModuleType) -> None:
+    matrix = normal(16, 160, seed=7)
+    operand = kernels_host.quad_order_operand(matrix)
+    np.testing.assert_array_equal(operand, rounded(matrix, "float16")[:, quad_order()])
+
+
+def test_stored_in_quad_order(kernels_host: ModuleType) -> None:
+    matrix, factor = normal(16, 160, seed=8), np.float32(-1.7)
+    stored = kernels_host.stored_in_quad_order(matrix, factor)
+    np.testing.assert_array_equal(stored[:, quad_order()], rounded(matrix * factor, "float16"))

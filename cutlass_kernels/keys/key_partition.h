@@ -1,0 +1,160 @@
+// Keys for a grid that is as large as the card, where key tiles are too few to fill it: the line of costs
+// goes through tile after tile and, within a tile, through its rows; every CTA gets one stretch, and goes
+// through it part by part. CTAs that share a tile add to its sums in turn.
+#pragma once
+
+#include "../params.h"
+#include "../partition.h"
+
+namespace ragged_attention {
+
+// Rows [begin, end) of a sequence.
+struct RowRange {
+  int begin, end;
+};
+
+// A CTA's place among those that share a tile.
+struct Turn {
+  int index, count;
+
+  CUTE_HOST_DEVICE bool is_first() const { return index == 0; }
+  CUTE_HOST_DEVICE bool is_last() const { return index + 1 == count; }
+};
+
+// Costs on the line: a block of kKeyRows rows past a tile's keys, or past at most half as many, and what a
+// tile costs besides.
+constexpr int kWideCost = 5;
+constexpr int kNarrowCost = 3;
+constexpr int kKeyTileCost = 15;
+
+// CTAs with less than so much work would mostly wait for their turn.
+constexpr int64_t kLeastStretch = 16 * kWideCost;
+
+// One segment on the line.
+struct KeyLine {
+  int tiles;
+  int row_blocks;
+  bool narrow_end;  // the last tile is at most half full
+
+  KeyLine() = default;
+  CUTE_HOST_DEVICE KeyLine(Span const& span, int heads, int block, bool has_narrow)
+      : tiles((span.own_length + block - 1) / block),
+        row_blocks(
+            static_cast<int>((int64_t{span.other_length} * heads + kKeyRows - 1) / kKeyRows)),
+        narrow_end(has_narrow && (span.own_length - 1) % block < block / 2) {}
+
+  CUTE_HOST_DEVICE int block_cost(int tile) const {
+    return narrow_end && tile + 1 == tiles ? kNarrowCost : kWideCost;
+  }
+  CUTE_HOST_DEVICE int64_t tile_cost(int tile) const {
+    return int64_t{row_blocks} * block_cost(tile) + kKeyTileCost;
+  }
+  CUTE_HOST_DEVICE int64_t cost() const {
+    return tiles == 0 ? 0 : (tiles - 1) * tile_cost(0) + tile_cost(tiles - 1);
+  }
+  // The tile at `point` from the segment's start, and where a tile begins.
+  CUTE_HOST_DEVICE int tile_at(int64_t point) const {
+    int64_t const tile = point / tile_cost(0);
+    return tile < tiles ? static_cast<int>(tile) : tiles - 1;
+  }
+  CUTE_HOST_DEVICE int64_t tile_start(int tile) const {
+    return tile == 0 ? 0 : tile * tile_cost(0);
+  }
+
+  // The first row block that begins at or after `point` from the tile's start.
+  CUTE_HOST_DEVICE int row_block_at(int tile, int64_t point) const {
+    int64_t const block = (point - kKeyTileCost + block_cost(tile) - 1) / block_cost(tile);
+    return point <= kKeyTileCost ? 0 : block < row_blocks ? static_cast<int>(block) : row_blocks;
+  }
+};
+
+// How the line is shared: a CTA waits only for those launched before it, so the line's last stretch is
+// that of CTA 0.
+struct KeyShares {
+  int64_t whole;
+  int ctas;  // with a stretch
+
+  CUTE_HOST_DEVICE KeyShares(int64_t whole, int grid) : whole(whole) {
+    int64_t const most = whole / kLeastStretch;
+    ctas = most < 1 ? 1 : most < grid ? static_cast<int>(most) : grid;
+  }
+  CUTE_HOST_DEVICE Stretch stretch(int cta) const {
+    return cta < ctas ? equal_stretch(whole, ctas - 1 - cta, ctas) : Stretch{whole, whole};
+  }
+  // The CTA in whose stretch `point` lies.
+  CUTE_HOST_DEVICE int cta_at(int64_t point) const {
+    return ctas - static_cast<int>(((point + 1) * ctas + whole - 1) / whole);
+  }
+  CUTE_HOST_DEVICE Turn turn(int cta, int64_t tile_begin, int64_t tile_end) const {
+    int const first = cta_at(tile_end - 1);
+    return {cta - first, cta_at(tile_begin) - first + 1};
+  }
+};
+
+// What a CTA works on at a time: some rows of a tile.
+struct KeyPart {
+  Tile tile;
+  RowRange rows;
+  Turn turn;
+  int slot;  // of the tile, for its counter of turns
+};
+
+// Where on the line a CTA is.
+struct KeyCursor {
+  int64_t whole;     // the line's length; negative at first
+  int64_t position;  // the end of its last part
+};
+
+#ifdef __CUDACC__
+// The next part of this CTA's stretch, and the cursor behind it; false if there is none. All threads of
+// the CTA call it; part and cursor lie in shared memory.
+template <int kThreads>
+CUTE_DEVICE bool find_key_part(Cut const& cut, int heads, bool has_narrow, int64_t* warp_sums,
+                               KeyCursor& cursor, KeyPart& part) {
+  int const count = cut.own.count();
+  auto line_of = [&](int segment) {
+    return KeyLine(cut.span(segment), heads, cut.block, has_narrow);
+  };
+  // Calls visit(segment, cost, start) for this thread's segments, and returns the cost of all.
+  auto for_segments = [&](auto visit) {
+    int64_t chunk_start = 0, chunk_total = 0;
+    for (int base = 0; base < count; base += kThreads, chunk_start += chunk_total) {
+      int const segment = base + static_cast<int>(threadIdx.x);
+      int64_t const cost = segment < count ? line_of(segment).cost() : 0;
+      int64_t const before = exclusive_sum<kThreads>(cost, warp_sums, chunk_total);
+      visit(segment, chunk_start + before, cost);
+    }
+    return chunk_start;
+  };
+  if (cursor.whole < 0) {
+    int64_t const whole = for_segments([](auto...) {});
+    __syncthreads();  // all have seen that it is the first time
+    if (threadIdx.x == 0) cursor = {whole, KeyShares(whole, gridDim.x).stretch(blockIdx.x).low};
+    __syncthreads();
+  }
+  KeyShares const shares(cursor.whole, gridDim.x);
+  int64_t const low = cursor.position, high = shares.stretch(blockIdx.x).high;
+  if (low >= high) return false;
+  for_segments([&](int segment, int64_t start, int64_t cost) {
+    if (low < start || start + cost <= low) return;
+    KeyLine const line = line_of(segment);
+    int const tile = line.tile_at(low - start);
+    int64_t const begin = start + line.tile_start(tile), end = begin + line.tile_cost(tile);
+    int64_t const stop = end < high ? end : high;
+    part.tile = cut.tile(segment, tile, cut.span(segment));
+    auto row_at = [&](int64_t point) {
+      int const row = line.row_block_at(tile, point - begin) * kKeyRows;
+      int const rows = part.tile.queries * heads;
+      return row < rows ? row : rows;
+    };
+    part.rows = {row_at(low), row_at(stop)};
+    part.turn = shares.turn(blockIdx.x, begin, end);
+    part.slot = static_cast<int>(first_slot(cut.own, segment, 1, cut.block)) + tile;
+    cursor.position = stop;
+  });
+  __syncthreads();
+  return true;
+}
+#endif
+
+}  // namespace ragged_attention
