@@ -25,6 +25,7 @@ from submissions import DYNAMIC, HONEST, STATIC, lay_out
 from vjp_task import report
 from vjp_task.cli import main
 
+JUDGE = ("judge", "--json", "--first-failure")
 UPSET = ("patched-timer", "time limit")  # what a crowded machine can bring about
 SHOWN = 96  # characters of a reason in the table; --json has the whole
 
@@ -49,7 +50,16 @@ def judged(manifest: str, name: str) -> Verdict:
     with tempfile.TemporaryDirectory() as folder:
         solver = str(lay_out(name, Path(folder)))
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(told):
-            code = main(["judge", "--manifest", manifest, "--solver", solver, "--json"])
+            call = [
+                "judge",
+                "--manifest",
+                manifest,
+                "--solver",
+                solver,
+                "--first-failure",
+                "--json",
+            ]
+            code = main(call)
     if code == 2:
         raise RuntimeError(f"{name}: {told.getvalue().strip()}")
     what, reason = blame(json.loads(printed.getvalue()))

@@ -67,6 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--json", nargs="?", const="-", metavar="PATH",
         help="write all figures there; without PATH, print them instead of the table",
     )  # fmt: skip
+    parser.add_argument(
+        "--first-failure", action="store_true", help="stop at the first failed case: the score is 0"
+    )
     options.add_device(parser)
     options.add_limits(parser)
 
@@ -85,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
             scores = (
                 [refused(case, findings[0]) for case in manifest.cases]
                 if findings
-                else judge_cases(manifest, root, device, limits)
+                else judge_cases(manifest, root, device, limits, arguments.first_failure)
             )
             digest = scratch.tree_digest(root / "submission" / "solver")
     except (ValueError, OSError) as error:
@@ -116,11 +119,16 @@ def known_cases(manifest: Manifest) -> list[Any]:
 
 
 def judge_cases(
-    manifest: Manifest, root: Path, device: torch.device, limits: process.Limits
+    manifest: Manifest,
+    root: Path,
+    device: torch.device,
+    limits: process.Limits,
+    first_failure: bool = False,
 ) -> list[CaseScore]:
     """Runs every case on a copy of `root / "submission"`; a broken rule ends the run.
 
-    Raises ValueError where inputs or truth are not those that were sealed.
+    So does a failed case, if `first_failure` is asked for. Raises ValueError where inputs or truth
+    are not those that were sealed.
     """
     scores: list[CaseScore] = []
     specs = [case.spec for case in manifest.cases]
@@ -131,9 +139,10 @@ def judge_cases(
             if outcome.facts:
                 check_facts(case.spec.name, case.facts, outcome.facts)
             scores.append(CaseScore(case, outcome))
-            if outcome.findings:
+            if outcome.findings or (first_failure and not outcome.passed):
                 break
-    reason = "a rule was broken in an earlier case"
+    broken = bool(scores and scores[-1].outcome.findings)
+    reason = "a rule was broken in an earlier case" if broken else "an earlier case failed"
     return scores + [_not_run(case, reason) for case in manifest.cases[len(scores) :]]
 
 

@@ -53,6 +53,14 @@ def test_one_wrong_case_makes_the_score_zero(sealed, write_solver, capsys):
     assert data["reward"] == right["reward"] / 2
 
 
+def test_the_first_failure_may_end_the_run(sealed, write_solver, capsys):
+    wrong = write_solver("dq = dq * (1 + (q.dtype == torch.float16))")
+    assert run(sealed, wrong, "--first-failure", "--json") == 1
+    first, second = json.loads(capsys.readouterr().out)["cases"]
+    assert first["failure"]["what"] == "dq"
+    assert second["failure"] == {"what": "not run", "reason": "an earlier case failed", "log": ""}
+
+
 def test_a_crash_fails_its_case_and_no_other(sealed, write_solver, capsys):
     crash = write_solver("q.dtype == torch.float16 and os.abort()")
     assert run(sealed, crash) == 1
