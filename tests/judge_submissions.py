@@ -50,16 +50,7 @@ def judged(manifest: str, name: str) -> Verdict:
     with tempfile.TemporaryDirectory() as folder:
         solver = str(lay_out(name, Path(folder)))
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(told):
-            call = [
-                "judge",
-                "--manifest",
-                manifest,
-                "--solver",
-                solver,
-                "--first-failure",
-                "--json",
-            ]
-            code = main(call)
+            code = main([*JUDGE, "--manifest", manifest, "--solver", solver])
     if code == 2:
         raise RuntimeError(f"{name}: {told.getvalue().strip()}")
     what, reason = blame(json.loads(printed.getvalue()))
