@@ -37,12 +37,12 @@ KernelParams lay_out(Problem const& p, Plan const& plan, Workspace& workspace) {
   params.score = make_score_constants(p.scale, p.softcap);
   params.neg_lse = workspace.take<float>(p.total_q * p.heads);
   params.neg_delta = workspace.take<float>(p.total_q * p.heads);
-  params.key_slots = plan.key_slots;
   params.key_ctas = plan.key_ctas;
   if (plan.shared_keys) {
     params.sum_dk = workspace.take<float>(p.total_k * kHeadDim);
     params.sum_dv = workspace.take<float>(p.total_k * kHeadDim);
-    params.turns = workspace.take<int>(plan.key_slots);
+    params.turn_count = plan.turn_count;
+    params.turns = workspace.take<int>(plan.turn_count);
   }
   return params;
 }

@@ -58,8 +58,8 @@ struct KernelParams {
   int key_ctas;  // of the key kernel: one for each key slot, or, with turns, as many as fit the card
   float* sum_dk;  // (total_k, 160) so far, of tiles that CTAs share
   float* sum_dv;  // (total_k, 160) so far
-  int* turns;     // (key_slots), whose turn it is to add to a tile's sums; null: no tile is shared
-  int key_slots;
+  int* turns;  // whose turn it is to add to a tile's sums, for each warp; null: no tile is shared
+  int turn_count;
 
   CUTE_HOST_DEVICE Segments q_segments() const {
     return {problem.cu_q, problem.total_q, problem.batch};

@@ -61,18 +61,20 @@ CUTE_DEVICE void for_own_stretches(int count, PartitionStorage<kThreads>& storag
     return segment < count ? cost_of(segment) : int64_t{0};
   };
   int64_t whole = 0, chunk_total = 0;
-  for (int base = 0; base < count; base += kThreads) {
+  bool const one_chunk = count <= kThreads;  // then one pass will do
+  for (int base = 0; base < count && !one_chunk; base += kThreads) {
     exclusive_sum<kThreads>(chunk_cost(base), storage.warp_sums, chunk_total);
     whole += chunk_total;
   }
-  Stretch const own = stretch_of(whole);
+  Stretch own = stretch_of(whole);
 
   int64_t chunk_start = 0;
-  for (int base = 0; base < count && chunk_start < own.high; base += kThreads) {
+  for (int base = 0; base < count && (chunk_start < own.high || one_chunk); base += kThreads) {
     int64_t const cost = chunk_cost(base);
     int64_t const start =
         chunk_start + exclusive_sum<kThreads>(cost, storage.warp_sums, chunk_total);
     chunk_start += chunk_total;
+    if (one_chunk) own = stretch_of(chunk_total);
     storage.starts[threadIdx.x] = start;
     if (threadIdx.x == 0) storage.starts[kThreads] = chunk_start;
     int const first = __syncthreads_count(start + cost <= own.low);

@@ -10,13 +10,14 @@ namespace ragged_attention {
 struct Plan {
   bool resident_rows;  // out and dq with K and V resident in shared memory
   int row_ctas;        // CTAs of the row kernel
-  bool short_keys;     // which shape of the tile row dk and dv take
+  bool short_keys;     // dk and dv by the finer key tiles
   bool shared_keys;    // CTAs of the key kernel share tiles; else each has one slot
-  int key_slots;
   int key_ctas;
+  int turn_count;  // counters of turns, one for each warp of each slot
 };
 
-// With at most so many keys a sequence, on average, finer key tiles waste less than they cost.
+// With at most so many keys a sequence, on average, finer key tiles waste less than they cost, if there are
+// enough of them to fill the card.
 constexpr int64_t kShortKeys = 96;
 
 template <class TileRow>
@@ -28,13 +29,16 @@ Plan make_plan(Problem const& p, int multiprocessors) {
   plan.row_ctas = plan.resident_rows
                       ? multiprocessors
                       : static_cast<int>(slot_bound(p.total_q, p.heads, TileRow::kRows, p.batch));
-  plan.short_keys = p.total_k <= kShortKeys * p.batch;
-  int const keys = plan.short_keys ? Short::kKeys : Long::kKeys;
-  int const places = multiprocessors * (plan.short_keys ? Short::kCtas : Long::kCtas);
   // Sums of shared tiles cost memory and time, which a grid of many whole tiles, the longest first, spares.
-  plan.shared_keys = p.total_k / keys + p.batch / 2 < 2 * places;
-  plan.key_slots = static_cast<int>(slot_bound(p.total_k, 1, keys, p.batch));
-  plan.key_ctas = plan.shared_keys ? places : plan.key_slots;
+  auto fills_card = [&](int keys, int ctas) {
+    return p.total_k / keys + p.batch / 2 >= int64_t{2} * ctas * multiprocessors;
+  };
+  plan.short_keys = p.total_k <= kShortKeys * p.batch && fills_card(Short::kKeys, Short::kCtas);
+  plan.shared_keys = !plan.short_keys && !fills_card(Long::kKeys, Long::kCtas);
+  int const keys = plan.short_keys ? Short::kKeys : Long::kKeys;
+  int const slots = static_cast<int>(slot_bound(p.total_k, 1, keys, p.batch));
+  plan.key_ctas = plan.shared_keys ? multiprocessors * Long::kCtas : slots;
+  plan.turn_count = plan.shared_keys ? slots * 2 * Long::kPairs : 0;
   return plan;
 }
 

@@ -27,9 +27,9 @@ struct Segments {
 
   // First token of segment s; s = count() gives the end.
   CUTE_HOST_DEVICE int64_t boundary(int s) const {
-    if (s == 0) return 0;
-    if (s == count()) return total;
-    int64_t const token = cu[s - 1];
+    // read in any case: a load that waits for no branch overlaps the next
+    int64_t const read = cu[s == 0 ? 0 : s > batch ? batch : s - 1];
+    int64_t const token = s == 0 ? 0 : s == count() ? total : read;
     return token < 0 ? 0 : token > total ? total : token;
   }
   CUTE_HOST_DEVICE int64_t length(int s) const {
@@ -121,19 +121,19 @@ struct Cut {
 
 constexpr int kMaxSortedSegments = 256;
 
-struct SegmentWork {
+struct alignas(8) SegmentWork {
   int blocks;
   int cost;  // of each block
 };
 
 // The first slot of segment s when the costliest segments come first, equal ones in their order.
 CUTE_HOST_DEVICE int sorted_first_slot(SegmentWork const* work, int count, int s) {
-  SegmentWork const own = work[s];
+  int const cost = work[s].cost;
   int slot = 0;
   CUTE_UNROLL
   for (int i = 0; i < count; ++i) {
-    bool const before = work[i].cost > own.cost || (work[i].cost == own.cost && i < s);
-    slot += before ? work[i].blocks : 0;
+    SegmentWork const other = work[i];  // one load, and no branch: a CTA waits for this loop
+    slot += other.cost + (i < s) > cost ? other.blocks : 0;
   }
   return slot;
 }

@@ -72,6 +72,16 @@ struct FragmentSource {
     return *reinterpret_cast<uint128_t const*>(base + strip * 16 * 32 + step / 2 * kRows * 32);
   }
 
+  // The same source, of which one register is kept: else the compiler derives it anew in every loop.
+  CUTE_DEVICE FragmentSource kept(Element const* tile) const {
+    int offset = static_cast<int>(even - tile);
+    asm volatile("" : "+r"(offset));
+    FragmentSource other = *this;
+    other.even = tile + offset;
+    other.odd = tile + (offset ^ 16);  // the other pair of chunks of a block
+    return other;
+  }
+
   // The same lane's source in a tile that lies `elements` further on.
   CUTE_DEVICE FragmentSource shifted(int elements) const {
     FragmentSource other = *this;

@@ -222,8 +222,8 @@ CUTE_DEVICE void key_tile(KernelParams const& params, typename T::SharedStorage&
   }
 
   Turn const turn = part.turn;
-  int* const counter = params.turns + part.slot;
-  if (!turn.is_first()) wait_for_turn(counter, turn.index);
+  int* const counter = params.turns + part.slot * T::kWarps + warp;
+  if (!turn.is_first()) wait_for_turn(counter, turn.index, lane);
   float const factor = role == Role::kDV ? 1.0f : p.scale;
   auto* const sums = role == Role::kDV ? params.sum_dv : params.sum_dk;
   auto* const out = static_cast<Element*>(role == Role::kDV ? p.dv : p.dk);
@@ -239,7 +239,7 @@ CUTE_DEVICE void key_tile(KernelParams const& params, typename T::SharedStorage&
       store_sums(tKrdK, i / 2, i % 2, sums + begin, lane);
     }
   }
-  if (!turn.is_last()) pass_turn(counter, turn.index + 1);
+  if (!turn.is_last()) pass_turn(counter, turn.index + 1, lane);
 }
 
 // One part, by a tile as wide as is left of the keys.
@@ -270,12 +270,12 @@ __global__ void __launch_bounds__(T::kThreads, T::kCtas)
     auto& shared = shared_storage<typename T::SharedStorage>();
     Cut const cut = params.key_cut(T::kBlockN);
     int const heads = params.problem.heads;
-    if (threadIdx.x == 0) shared.cursor.whole = -1;
+    if (threadIdx.x == 0) shared.position = -1;
     __syncthreads();
     auto find_part = [&] {
       if (params.turns) {
         return find_key_part<T::kThreads>(cut, heads, T::kHasNarrow, shared.warp_sums,
-                                          shared.cursor, shared.part);
+                                          shared.position, shared.part);
       }
       // a whole tile for each CTA; the grid is an upper bound
       Tile& tile = shared.part.tile;

@@ -28,7 +28,7 @@ constexpr int kNarrowCost = 3;
 constexpr int kKeyTileCost = 15;
 
 // CTAs with less than so much work would mostly wait for their turn.
-constexpr int64_t kLeastStretch = 16 * kWideCost;
+constexpr int64_t kLeastStretch = 12 * kWideCost;
 
 // One segment on the line.
 struct KeyLine {
@@ -99,24 +99,18 @@ struct KeyPart {
   int slot;  // of the tile, for its counter of turns
 };
 
-// Where on the line a CTA is.
-struct KeyCursor {
-  int64_t whole;     // the line's length; negative at first
-  int64_t position;  // the end of its last part
-};
-
 #ifdef __CUDACC__
-// The next part of this CTA's stretch, and the cursor behind it; false if there is none. All threads of
-// the CTA call it; part and cursor lie in shared memory.
+// The next part of this CTA's stretch, from `position` on the line, which then moves behind it; negative
+// at first. False if there is none. All threads of the CTA call it; part and position lie in shared memory.
 template <int kThreads>
 CUTE_DEVICE bool find_key_part(Cut const& cut, int heads, bool has_narrow, int64_t* warp_sums,
-                               KeyCursor& cursor, KeyPart& part) {
+                               int64_t& position, KeyPart& part) {
   int const count = cut.own.count();
   auto line_of = [&](int segment) {
     return KeyLine(cut.span(segment), heads, cut.block, has_narrow);
   };
-  // Calls visit(segment, cost, start) for this thread's segments, and returns the cost of all.
-  auto for_segments = [&](auto visit) {
+  // Calls visit(segment, start, cost) for this thread's segments; returns the cost of all.
+  auto scan = [&](auto visit) {
     int64_t chunk_start = 0, chunk_total = 0;
     for (int base = 0; base < count; base += kThreads, chunk_start += chunk_total) {
       int const segment = base + static_cast<int>(threadIdx.x);
@@ -126,32 +120,38 @@ CUTE_DEVICE bool find_key_part(Cut const& cut, int heads, bool has_narrow, int64
     }
     return chunk_start;
   };
-  if (cursor.whole < 0) {
-    int64_t const whole = for_segments([](auto...) {});
-    __syncthreads();  // all have seen that it is the first time
-    if (threadIdx.x == 0) cursor = {whole, KeyShares(whole, gridDim.x).stretch(blockIdx.x).low};
-    __syncthreads();
-  }
-  KeyShares const shares(cursor.whole, gridDim.x);
-  int64_t const low = cursor.position, high = shares.stretch(blockIdx.x).high;
-  if (low >= high) return false;
-  for_segments([&](int segment, int64_t start, int64_t cost) {
+  int64_t first_start = 0, first_cost = 0;  // of this thread's first segment
+  KeyShares const shares(scan([&](int segment, int64_t start, int64_t cost) {
+                           if (segment >= kThreads) return;
+                           first_start = start;
+                           first_cost = cost;
+                         }),
+                         gridDim.x);
+  Stretch const own = shares.stretch(blockIdx.x);
+  int64_t const low = position < 0 ? own.low : position;
+  if (low >= own.high) return false;
+  __syncthreads();  // all have read the position
+  auto find = [&](int segment, int64_t start, int64_t cost) {
     if (low < start || start + cost <= low) return;
     KeyLine const line = line_of(segment);
     int const tile = line.tile_at(low - start);
     int64_t const begin = start + line.tile_start(tile), end = begin + line.tile_cost(tile);
-    int64_t const stop = end < high ? end : high;
+    position = end < own.high ? end : own.high;
     part.tile = cut.tile(segment, tile, cut.span(segment));
     auto row_at = [&](int64_t point) {
       int const row = line.row_block_at(tile, point - begin) * kKeyRows;
       int const rows = part.tile.queries * heads;
       return row < rows ? row : rows;
     };
-    part.rows = {row_at(low), row_at(stop)};
+    part.rows = {row_at(low), row_at(position)};
     part.turn = shares.turn(blockIdx.x, begin, end);
     part.slot = static_cast<int>(first_slot(cut.own, segment, 1, cut.block)) + tile;
-    cursor.position = stop;
-  });
+  };
+  if (count <= kThreads) {
+    find(static_cast<int>(threadIdx.x), first_start, first_cost);
+  } else {
+    scan(find);
+  }
   __syncthreads();
   return true;
 }

@@ -93,7 +93,7 @@ struct KeyKernelTraits {
       typename Wide::SharedStorage wide;
       typename Narrow::SharedStorage narrow;
     };
-    KeyCursor cursor;
+    int64_t position;  // on the line of costs
     KeyPart part;
   };
   static_assert(kCtas * (sizeof(SharedStorage) + 1024) <= TileRow::kMaxSharedMemory + 1024,

@@ -13,10 +13,30 @@ struct KeyRing {
 
   typename T::SharedStorage& shared;
   Problem const& problem;
+  Element const* source;  // this thread's quarter row of K or V, in the first tile
+  Element* target;        // where it goes in stage 0
+  int keys;
   RingPosition<T::kStages> position;
 
   CUTE_DEVICE KeyRing(typename T::SharedStorage& shared, Problem const& problem)
-      : shared(shared), problem(problem) {}
+      : shared(shared), problem(problem), keys(shared.tile.keys) {
+    int const chunk = threadIdx.x % 4;
+    auto& stage = shared.tiles.stages[0];
+    source = static_cast<Element const*>(copies_v() ? problem.v.data : problem.k.data) +
+             (shared.tile.k_begin + row()) * stride() + chunk * 8;
+    int offset = static_cast<int>(
+        chunk_address<T::kBlockN>(copies_v() ? stage.v : stage.k, row(), chunk) - stage.k);
+    // or the compiler derives them anew at every copy
+    asm volatile("" : "+l"(source), "+r"(offset));
+    target = stage.k + offset;
+  }
+
+  // Derived where they are needed: registers are short.
+  CUTE_DEVICE static bool copies_v() { return threadIdx.x >= T::kBlockN * 4; }
+  CUTE_DEVICE static int row() { return threadIdx.x / 4 % T::kBlockN; }
+  CUTE_DEVICE int64_t stride() const {
+    return copies_v() ? problem.v.token_stride : problem.k.token_stride;
+  }
 
   // One thread of the CTA; a CTA barrier has to follow.
   CUTE_DEVICE static void init_barriers(typename T::SharedStorage& shared) {
@@ -28,29 +48,20 @@ struct KeyRing {
 
   // Keys of a sweep, in whole tiles. Keys are counted on through both sweeps: the tile at `key` of the
   // second is the one at sweep_keys() + key.
-  CUTE_DEVICE int sweep_keys() const {
-    return (shared.tile.keys + T::kBlockN - 1) / T::kBlockN * T::kBlockN;
+  CUTE_DEVICE int sweep_keys() const { return (keys + T::kBlockN - 1) / T::kBlockN * T::kBlockN; }
+
+  // The tile at `key`, of which a thread copies a quarter of one row of K or V.
+  CUTE_DEVICE void copy(int key, int stage) {
+    key -= key >= sweep_keys() ? sweep_keys() : 0;
+    copy_row_async<T::kBlockN>(source + key * stride(), target + stage * kStageElements,
+                               key + row() < keys);
+    mbarrier_arrive_when_copied(&shared.full[stage]);
   }
 
-  // A thread copies a quarter of one row of K or V, and derives all it needs anew: registers are short.
-  CUTE_DEVICE void copy(int key, int stage_index) {
-    Tile const& tile = shared.tile;
-    auto& stage = shared.tiles.stages[stage_index];
-    bool const is_v = threadIdx.x >= T::kBlockN * 4;
-    int const chunk = threadIdx.x % 4, row = threadIdx.x / 4 % T::kBlockN;
-    key += row - (key >= sweep_keys() ? sweep_keys() : 0);
-    bool const valid = key < tile.keys;
-    View const& view = is_v ? problem.v : problem.k;
-    int64_t const token = tile.k_begin + (valid ? key : 0);
-    copy_row_async<T::kBlockN>(
-        static_cast<Element const*>(view.data) + token * view.token_stride + chunk * 8,
-        chunk_address<T::kBlockN>(is_v ? stage.v : stage.k, row, chunk), valid);
-    mbarrier_arrive_when_copied(&shared.full[stage_index]);
-  }
-
-  // All stages but one, which stays free for the slowest warp.
-  CUTE_DEVICE void fill() {
-    for (int stage = 0; stage < T::kStages - 1; ++stage) {
+  // Stages [begin, end) at the start of sweep 1; all but one have to be filled, which stays free for the
+  // slowest warp.
+  CUTE_DEVICE void fill(int begin, int end) {
+    for (int stage = begin; stage < end; ++stage) {
       if (stage * T::kBlockN < 2 * sweep_keys()) copy(stage * T::kBlockN, stage);
     }
   }

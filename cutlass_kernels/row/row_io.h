@@ -10,7 +10,8 @@ namespace ragged_attention {
 // The key kernel's turns start at 0; it runs later on this stream.
 CUTE_DEVICE void clear_turns(KernelParams const& params, int threads) {
   if (!params.turns) return;
-  for (int i = blockIdx.x * threads + threadIdx.x; i < params.key_slots; i += gridDim.x * threads) {
+  for (int i = blockIdx.x * threads + threadIdx.x; i < params.turn_count;
+       i += gridDim.x * threads) {
     params.turns[i] = 0;
   }
 }

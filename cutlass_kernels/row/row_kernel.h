@@ -12,8 +12,9 @@
 
 namespace ragged_attention {
 
-// dP += dout V^T, and from S: dX = P (1 - t^2) (dP - delta), as an A operand ((2,2,2),M,N/2).
-template <class T, class TensorS, class TensorP>
+// dP += dout V^T, and from S: dX = P (1 - t^2) (dP - delta), as an A operand ((2,2,2),M,N/2). Without
+// kMayEnd the keys reach past the block, and the test is spared.
+template <class T, bool kMayEnd, class TensorS, class TensorP>
 CUTE_DEVICE auto weigh_and_multiply(RowSoftmax<T> const& softmax, TensorS& tSrS, TensorP& tSrdP,
                                     typename T::Operand const& dout,
                                     typename T::FeatureSource const& sV, int key) {
@@ -21,18 +22,31 @@ CUTE_DEVICE auto weigh_and_multiply(RowSoftmax<T> const& softmax, TensorS& tSrS,
   if constexpr (T::kStrips == 1) {
     multiply_over_features<Element>(
         tSrdP, dout, sV, [&](int step) { softmax.weigh(tSrS, key, step, kFeatureSteps); });
-    softmax.mask_keys(tSrS, key);
+    if constexpr (kMayEnd) softmax.mask_keys(tSrS, key);
     CUTE_UNROLL
     for (int i = 0; i < size(tSrS); ++i) tSrdP(i) *= tSrS(i);
   } else {
     // 16-bit weights: registers are what two strips are short of
     softmax.weigh(tSrS, key, 0, 1);
-    softmax.mask_keys(tSrS, key);
+    if constexpr (kMayEnd) softmax.mask_keys(tSrS, key);
     Tensor const tSrW = pack_operand<Element>(tSrS);
     multiply_over_features<Element>(tSrdP, dout, sV);
     scale_by_operand<Element>(tSrdP, tSrW);
   }
   return pack_operand<Element>(tSrdP);
+}
+
+// A sweep over the blocks of keys. With one strip the last is apart, so that the others need no test
+// for the end of the keys; with two it would cost registers.
+template <class T, class Step>
+CUTE_DEVICE void for_key_blocks(Tile const& tile, Step const& step) {
+  int key = 0;
+  if constexpr (T::kStrips == 1) {
+    for (; key + T::kBlockN < tile.keys; key += T::kBlockN) step(std::false_type{}, key);
+    step(std::true_type{}, key);
+  } else {
+    for (; key < tile.keys; key += T::kBlockN) step(std::true_type{}, key);
+  }
 }
 
 template <class T>
@@ -53,47 +67,53 @@ CUTE_DEVICE void row_cta(KernelParams const& params) {
   if (rows() <= 0) return;  // the grid is an upper bound
   if (tile.keys == 0) return store_zero_rows(p, packed_row(), rows(), T::kThreads);
 
-  auto& own = shared.tiles.operands[warp];
+  auto& own = shared.tiles.operands;
   auto* const scores = shared.rows + warp * T::kWarpRows;
   int const warp_row = warp * T::kWarpRows;
-  copy_rows<T>(params, p.q, tile, first_row() + warp_row, rows() - warp_row, own.q, lane);
-  copy_rows<T>(params, p.dout, tile, first_row() + warp_row, rows() - warp_row, own.dout, lane);
-  cp_async_fence();
+  auto copy_own = [&](View const& view, Element* target) {
+    copy_rows<T>(params, view, tile, first_row() + warp_row, rows() - warp_row, target, lane);
+    cp_async_fence();
+  };
+  copy_own(p.q, own.q[warp]);
+  copy_own(p.dout, own.dout[warp]);
   fill_scores<T>(params, tile, first_row() + warp_row, rows() - warp_row, scores, lane);
   if (threadIdx.x == 0) KeyRing<T>::init_barriers(shared);
   KeyRing<T> ring(shared, p);
-  if constexpr (!T::kRingReusesOperands) {
-    __syncthreads();
-    ring.fill();
-    cp_async_fence();
-    cp_async_wait<1>();  // q and dout, but not the ring
-  } else {
-    cp_async_wait<0>();
-  }
+  // Where the ring uses the operands' memory, its first half follows q, before dout has landed.
+  constexpr int kEarlyStages = T::kRingReusesOperands ? T::kStages / 2 : T::kStages - 1;
+  if constexpr (T::kRingReusesOperands) cp_async_wait<1>();  // q
   __syncwarp();
-  typename T::Operand const q(typename T::OwnSource(own.q, lane));        // (M,160)
-  typename T::Operand const dout(typename T::OwnSource(own.dout, lane));  // (M,160)
+  typename T::Operand const q(typename T::OwnSource(own.q[warp], lane));  // (M,160)
+  __syncthreads();
+  ring.fill(0, kEarlyStages);
+  cp_async_fence();
+  cp_async_wait<1>();  // q and dout, but not the ring
+  __syncwarp();
+  typename T::Operand const dout(typename T::OwnSource(own.dout[warp], lane));  // (M,160)
   if constexpr (T::kRingReusesOperands) {
     __syncthreads();
-    ring.fill();
+    ring.fill(kEarlyStages, T::kStages - 1);
   }
 
   auto const& first = shared.tiles.stages[0];
-  typename T::FeatureSource const sK_features(first.k, lane), sV_features(first.v, lane);
-  typename T::TokenSource const sK_tokens(first.k, lane), sV_tokens(first.v, lane);
+  auto const sK_features = typename T::FeatureSource(first.k, lane).kept(first.k);
+  auto const sK_tokens = typename T::TokenSource(first.k, lane).kept(first.k);
+  auto const sV_features = sK_features.shifted(first.v - first.k);
+  auto const sV_tokens = sK_tokens.shifted(first.v - first.k);
   RowSoftmax<T> softmax(params.score, {scores, lane}, tile, lane);
 
   Tensor tOrO = make_accumulator<Element, T::kWarpRows, kHeadDim>();  // ((2,2),M,20)
   clear(tOrO);
-  for (int key = 0; key < tile.keys; key += T::kBlockN) {
+  for_key_blocks<T>(tile, [&](auto may_end, int key) {
     Tensor tSrS = make_accumulator<Element, T::kWarpRows, T::kBlockN>();  // ((2,2),M,N)
     clear(tSrS);
     int const stage = ring.acquire();
     multiply_over_features<Element>(tSrS, q, sK_features.shifted(stage));
-    Tensor const tOrP = softmax.template probabilities<true>(tSrS, tOrO, key);  // ((2,2,2),M,N/2)
+    Tensor const tOrP =
+        softmax.template probabilities<may_end>(tSrS, tOrO, key);  // ((2,2,2),M,N/2)
     multiply_over_tokens<Element>(tOrO, tOrP, sV_tokens.shifted(stage));
     ring.release(key);
-  }
+  });
 
   softmax.finish(tOrO, dout);
   CUTE_UNROLL
@@ -108,18 +128,18 @@ CUTE_DEVICE void row_cta(KernelParams const& params) {
 
   Tensor tQrdQ = make_accumulator<Element, T::kWarpRows, kHeadDim>();  // ((2,2),M,20)
   clear(tQrdQ);
-  for (int key = 0; key < tile.keys; key += T::kBlockN) {
+  for_key_blocks<T>(tile, [&](auto may_end, int key) {
     Tensor tSrS = make_accumulator<Element, T::kWarpRows, T::kBlockN>();   // ((2,2),M,N)
     Tensor tSrdP = make_accumulator<Element, T::kWarpRows, T::kBlockN>();  // ((2,2),M,N)
     clear(tSrS);
     softmax.start_at_neg_delta(tSrdP);
     int const stage = ring.acquire();
     multiply_over_features<Element>(tSrS, q, sK_features.shifted(stage));
-    Tensor const tQrdX = weigh_and_multiply<T>(softmax, tSrS, tSrdP, dout,  //
-                                               sV_features.shifted(stage), key);
+    Tensor const tQrdX =
+        weigh_and_multiply<T, may_end>(softmax, tSrS, tSrdP, dout, sV_features.shifted(stage), key);
     multiply_over_tokens<Element>(tQrdQ, tQrdX, sK_tokens.shifted(stage));
     ring.release(ring.sweep_keys() + key);
-  }
+  });
   CUTE_UNROLL
   for (int i = 0; i < 2 * T::kStrips; ++i) {
     int const m = i / 2, half = i % 2, row = warp_row + softmax.row(m, half);

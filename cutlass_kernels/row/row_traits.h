@@ -33,21 +33,23 @@ struct RowTraits {
     Element k[kBlockN * kHeadDim];  // (N,160)
     Element v[kBlockN * kHeadDim];  // (N,160)
   };
-  struct alignas(128) WarpOperands {
-    Element q[kWarpRows * kHeadDim];     // (M,160)
-    Element dout[kWarpRows * kHeadDim];  // (M,160)
+  struct alignas(128) Operands {
+    Element q[kWarps][kWarpRows * kHeadDim];     // (M,160) each
+    Element dout[kWarps][kWarpRows * kHeadDim];  // (M,160) each
   };
 
   // With its operands in registers the ring may use the memory they came through.
   static constexpr bool kRingReusesOperands = kStrips == 1;
   union OneAfterTheOther {
-    WarpOperands operands[kWarps];
+    Operands operands;
     Stage stages[kStages];
   };
   struct SideBySide {
-    WarpOperands operands[kWarps];
+    Operands operands;
     Stage stages[kStages];
   };
+  static_assert(!kRingReusesOperands || kStages / 2 * sizeof(Stage) <= sizeof(Operands::q),
+                "half the ring lies where q came through");
 
   struct SharedStorage {
     union {

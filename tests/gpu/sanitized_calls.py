@@ -11,7 +11,8 @@ from ragged_attention import native
 from support import Lengths, make_problem, run, strided_copy
 
 RAGGED_LENGTHS: Lengths = [(33, 65), (0, 9), (130, 40), (4, 0), (1, 129), (65, 97)]
-LONG_KEYS: Lengths = [(20, 300), (3, 290)]  # streamed rows and the wider key tiles of the sm90 row
+LONG_KEYS: Lengths = [(20, 420), (3, 290)]  # streamed rows and the wider key tiles of the sm90 row
+SOME_LONG: Lengths = [(9, 400), (5, 300), (12, 17), (3, 60)]  # resident rows by panels, and without
 
 
 def on_the_gpu(problem: dict[str, object]) -> dict[str, object]:
@@ -33,10 +34,11 @@ def call_on(row: str) -> None:
         )
         misaligned = {**problem, "dout": strided_copy(problem["dout"], 1, 3, lead=1)}
         beyond = {**problem, "cu_q": problem["cu_q"] * 3, "cu_k": problem["cu_k"].flip(0)}
-        long_keys = make_problem(
-            LONG_KEYS, heads=3, dtype=dtype, softcap=softcap, slope_sign=slope_sign
-        )
-        for arguments in (problem, misaligned, beyond, long_keys):
+        longer = [
+            make_problem(lengths, heads=3, dtype=dtype, softcap=softcap, slope_sign=slope_sign)
+            for lengths in (LONG_KEYS, SOME_LONG)
+        ]
+        for arguments in (problem, misaligned, beyond, *longer):
             results = [r.cpu() for r in run(on_the_gpu(arguments))]
             assert all(bool(r.isfinite().all()) for r in results)
 

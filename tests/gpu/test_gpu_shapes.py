@@ -73,6 +73,22 @@ def test_scores(gpu, softcap, slope_sign, dtype):
     check(problem)
 
 
+@pytest.mark.parametrize("softcap", [0.0, 3.0, 8.0])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_short_and_long_keys_together(gpu, softcap, dtype):
+    """Keys that fit shared memory with weights beside them, without, by panels, and none."""
+    lengths = [(40, 700), (133, 353), (17, 352), (150, 20), (9, 0), (21, 257), (300, 256)]
+    check(make_problem(lengths, heads=6, dtype=dtype, device=gpu, softcap=softcap))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_many_key_tiles(gpu, dtype):
+    """So many that none is shared between CTAs."""
+    draw = random.Random(1)
+    lengths = [(draw.randint(1, 8), draw.randint(300, 700)) for _ in range(120)]
+    check(make_problem(lengths, heads=12, dtype=dtype, device=gpu))
+
+
 def test_thousands_of_short_sequences(gpu):
     draw = random.Random(0)
     lengths = [(draw.randint(0, 9), draw.randint(0, 9)) for _ in range(3000)]

@@ -19,10 +19,11 @@ py::dict plan_record(Problem const& problem, int multiprocessors) {
   Plan const plan = make_plan(problem, TileRow::kRow, multiprocessors);
   return py::dict("resident_rows"_a = plan.resident_rows, "row_ctas"_a = plan.row_ctas,
                   "short_keys"_a = plan.short_keys, "shared_keys"_a = plan.shared_keys,
-                  "key_slots"_a = plan.key_slots, "key_ctas"_a = plan.key_ctas,
+                  "key_ctas"_a = plan.key_ctas, "turn_count"_a = plan.turn_count,
                   "rows"_a = TileRow::kRows,
                   "keys"_a = plan.short_keys ? Short::kKeys : Long::kKeys,
-                  "ctas"_a = plan.short_keys ? Short::kCtas : Long::kCtas);
+                  "ctas"_a = plan.short_keys ? Short::kCtas : Long::kCtas,
+                  "warps"_a = 2 * (plan.short_keys ? Short::kPairs : Long::kPairs));
 }
 
 inline py::dict plan_of(int64_t total_q, int64_t total_k, int batch, int heads, bool sm90,

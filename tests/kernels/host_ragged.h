@@ -97,13 +97,13 @@ inline py::array_t<int64_t> partition_keys(Offsets const& cu_q, Offsets const& c
                                            bool has_narrow, int ctas) {
   Cut const cut = ragged_params(cu_q, cu_k, total_q, total_k, heads).key_cut(block);
   static int64_t warp_sums[kPartitionThreads / 32];
-  static KeyCursor cursor;
+  static int64_t position;
   static KeyPart part;
   std::vector<int64_t> parts;
   for_grid(ctas, [&](int cta) {
-    cursor = {-1, 0};
+    position = -1;
     HostBlock::barrier();
-    while (find_key_part<kPartitionThreads>(cut, heads, has_narrow, warp_sums, cursor, part)) {
+    while (find_key_part<kPartitionThreads>(cut, heads, has_narrow, warp_sums, position, part)) {
       if (HostBlock::thread_index.x == 0) {
         auto const& tile = part.tile;
         parts.insert(parts.end(), {cta, tile.sequence, int64_t{tile.block} * block,

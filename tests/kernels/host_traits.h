@@ -28,11 +28,11 @@ template <class T, class TileRow>
 py::dict row_record() {
   using Storage = typename T::SharedStorage;
   using Stage = typename T::Stage;
-  using Operands = typename T::WarpOperands;
+  using Operands = typename T::Operands;
   return traits_record<T, TileRow>(
       "row", 1,
       py::make_tuple(offsetof(Storage, tiles), offsetof(Stage, v), sizeof(Stage),
-                     offsetof(Operands, dout), sizeof(Operands)),
+                     offsetof(Operands, dout), sizeof(Operands::q[0])),
       T::kStages * 2 * T::kBlockN * kHeadDim * sizeof(typename T::Element));
 }
 

@@ -28,10 +28,8 @@ def plans(module: ModuleType, sm90: bool, count: int = 2000) -> list[dict[str, A
 
 @rows_of_table
 def test_grids_cover_all_blocks(kernels_host: ModuleType, sm90: bool) -> None:
-    """One CTA for each slot of rows or keys; resident rows take the card as it is."""
+    """One CTA for each slot of rows; resident rows take the card as it is."""
     for plan in plans(kernels_host, sm90):
-        slots = kernels_host.slot_bound(plan["total_k"], 1, plan["keys"], plan["batch"])
-        assert plan["key_slots"] == slots
         if plan["resident_rows"]:
             assert plan["row_ctas"] == plan["multiprocessors"]
         else:
@@ -46,18 +44,22 @@ def test_key_tiles_are_shared_where_they_are_few(kernels_host: ModuleType, sm90:
     seen = set()
     for plan in plans(kernels_host, sm90):
         places = plan["multiprocessors"] * plan["ctas"]
-        seen.add(plan["shared_keys"])
-        assert plan["key_ctas"] == (places if plan["shared_keys"] else plan["key_slots"])
+        slots = kernels_host.slot_bound(plan["total_k"], 1, plan["keys"], plan["batch"])
+        seen.add((plan["shared_keys"], plan["short_keys"]))
+        assert plan["key_ctas"] == (places if plan["shared_keys"] else slots)
+        assert plan["turn_count"] == (slots * plan["warps"] if plan["shared_keys"] else 0)
         if plan["total_k"] // plan["keys"] >= 2 * places:
             assert not plan["shared_keys"]
-        if plan["key_slots"] <= places:
+        if slots <= places:
             assert plan["shared_keys"]
-    assert seen == {False, True}  # the draw reaches both cases
+    assert seen == {(False, False), (False, True), (True, False)}  # the draw reaches all cases
 
 
 @rows_of_table
 def test_shape_follows_the_mean_number_of_keys(kernels_host: ModuleType, sm90: bool) -> None:
-    short = kernels_host.make_plan(1000, 90 * 20, 20, 48, sm90, 132)
-    long = kernels_host.make_plan(1000, 1500 * 20, 20, 48, sm90, 132)
-    assert (short["short_keys"], long["short_keys"]) == (True, False)
-    assert (short["resident_rows"], long["resident_rows"]) == (sm90, False)
+    """Finer tiles of keys only where there are many of them, too."""
+    short = kernels_host.make_plan(1000, 90 * 2000, 2000, 48, sm90, 132)
+    few = kernels_host.make_plan(1000, 90 * 20, 20, 48, sm90, 132)
+    long = kernels_host.make_plan(1000, 1500 * 2000, 2000, 48, sm90, 132)
+    assert [plan["short_keys"] for plan in (short, few, long)] == [True, False, False]
+    assert [plan["resident_rows"] for plan in (short, few, long)] == [sm90, sm90, False]
