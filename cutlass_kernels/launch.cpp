@@ -27,13 +27,23 @@ void allow_shared_memory(void const* kernel, int bytes, char const* name) {
 }  // namespace
 
 void launch_kernel(void const* kernel, dim3 grid, int threads, size_t shared_memory,
-                   KernelParams const& params, cudaStream_t stream, char const* name) {
+                   KernelParams const& params, Start start, cudaStream_t stream, char const* name) {
   if (grid.x == 0) return;
   if (shared_memory > 48 * 1024) {
     allow_shared_memory(kernel, static_cast<int>(shared_memory), name);
   }
+  cudaLaunchAttribute overlaps;
+  overlaps.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlaps.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = shared_memory;
+  config.stream = stream;
+  config.attrs = &overlaps;
+  config.numAttrs = start == Start::kOverlaps ? 1 : 0;
   void* arguments[] = {const_cast<KernelParams*>(&params)};
-  check_cuda(cudaLaunchKernel(kernel, grid, dim3(threads), arguments, shared_memory, stream), name);
+  check_cuda(cudaLaunchKernelExC(&config, kernel, arguments), name);
 }
 
 }  // namespace ragged_attention

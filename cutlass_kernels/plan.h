@@ -12,6 +12,7 @@ struct Plan {
   int row_ctas;        // CTAs of the row kernel
   bool short_keys;     // dk and dv by the finer key tiles
   bool shared_keys;    // CTAs of the key kernel share tiles; else each has one slot
+  bool keys_overlap;   // the key kernel starts before the row kernel has ended
   int key_ctas;
   int turn_count;  // counters of turns, one for each warp of each slot
 };

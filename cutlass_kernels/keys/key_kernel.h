@@ -5,6 +5,7 @@
 // So a warp holds one accumulator of keys x 160 and needs only K or only V.
 #pragma once
 
+#include "../device/overlap.h"
 #include "../device/store.h"
 #include "key_traits.h"
 #include "row_ring.h"
@@ -165,6 +166,7 @@ CUTE_DEVICE void key_tile(KernelParams const& params, typename T::SharedStorage&
     shared.neg_slopes[head] = tile.queries > 0 ? neg_log2_slope(p, tile.sequence, head) : 0.0f;
   }
   __syncthreads();
+  wait_for_kernel_before();  // lse, delta and turns
   RowRing<T> ring(shared, params, tile, part.rows.begin);
   if constexpr (T::kRingReusesOperands) {
     cp_async_wait<0>();
@@ -289,8 +291,9 @@ __global__ void __launch_bounds__(T::kThreads, T::kCtas)
     };
     while (find_part()) {
       key_part<T>(params);
-      if (!params.turns) return;
+      if (!params.turns) break;
     }
+    wait_for_kernel_before();
   }
 }
 

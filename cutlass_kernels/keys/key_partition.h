@@ -23,9 +23,9 @@ struct Turn {
 
 // Costs on the line: a block of kKeyRows rows past a tile's keys, or past at most half as many, and what a
 // tile costs besides.
-constexpr int kWideCost = 5;
-constexpr int kNarrowCost = 3;
-constexpr int kKeyTileCost = 15;
+constexpr int kWideCost = 10;
+constexpr int kNarrowCost = 7;
+constexpr int kKeyTileCost = 30;
 
 // CTAs with less than so much work would mostly wait for their turn.
 constexpr int64_t kLeastStretch = 12 * kWideCost;

@@ -303,7 +303,7 @@ __global__ void __launch_bounds__(T::kThreads, 1)
     resident_row_kernel(__grid_constant__ KernelParams const params) {
   if constexpr (T::kCompiled) {
     auto& shared = shared_storage<typename T::SharedStorage>();
-    clear_turns(params, T::kThreads);
+    prepare_key_kernel(params, T::kThreads);
     for_own_shares<T::kThreads>(
         params.row_cut(T::kWarpRows), T::block_costs(), shared.partition,
         [&](Share const& share) { resident_share<T>(params, shared, share); });

@@ -1,14 +1,16 @@
 // What the row kernels read and write: rows of q and dout, what a row brings to its scores, results.
 #pragma once
 
+#include "../device/overlap.h"
 #include "../device/store.h"
 #include "../params.h"
 #include "row_score.h"
 
 namespace ragged_attention {
 
-// The key kernel's turns start at 0; it runs later on this stream.
-CUTE_DEVICE void clear_turns(KernelParams const& params, int threads) {
+// What every row kernel does first: the key kernel may start, and its turns begin at 0.
+CUTE_DEVICE void prepare_key_kernel(KernelParams const& params, int threads) {
+  let_next_kernel_start();
   if (!params.turns) return;
   for (int i = blockIdx.x * threads + threadIdx.x; i < params.turn_count;
        i += gridDim.x * threads) {

@@ -57,7 +57,7 @@ CUTE_DEVICE void row_cta(KernelParams const& params) {
   int const warp = threadIdx.x / 32;
   int const lane = threadIdx.x % 32;
 
-  clear_turns(params, T::kThreads);
+  prepare_key_kernel(params, T::kThreads);
   find_tile<T::kThreads>(params.row_cut(T::kBlockM), blockIdx.x, shared.search, shared.tile);
   // read from shared memory where they are needed: registers are short in between
   Tile const& tile = shared.tile;

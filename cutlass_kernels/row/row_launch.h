@@ -14,12 +14,12 @@ void launch_row_kind(KernelParams const& params, Plan const& plan, cudaStream_t 
     if (plan.resident_rows) {
       using T = ResidentTraits<Element, TileRow, kKind>;
       return launch(resident_row_kernel<T>, grid, T::kThreads, sizeof(typename T::SharedStorage),
-                    params, stream, "resident row kernel");
+                    params, Start::kAfter, stream, "resident row kernel");
     }
   }
   using T = RowTraits<Element, TileRow, kKind>;
-  launch(row_kernel<T>, grid, T::kThreads, sizeof(typename T::SharedStorage), params, stream,
-         "row kernel");
+  launch(row_kernel<T>, grid, T::kThreads, sizeof(typename T::SharedStorage), params, Start::kAfter,
+         stream, "row kernel");
 }
 
 template <class Element, class TileRow>

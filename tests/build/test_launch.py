@@ -37,13 +37,18 @@ def kernel() -> int:
 
 
 def launch(
-    library: ctypes.CDLL, kernel: int, device: int = 0, shared_memory: int = LARGE, blocks: int = 1
+    library: ctypes.CDLL,
+    kernel: int,
+    device: int = 0,
+    shared_memory: int = LARGE,
+    blocks: int = 1,
+    overlaps: bool = False,
 ) -> tuple[int, int, str]:
     """Launches a kernel; how many limits were set and kernels launched, and the error's text."""
     before = library.count_attribute_calls(), library.count_launches()
     message = ctypes.create_string_buffer(200)
     numbers = ctypes.c_size_t(kernel), blocks, ctypes.c_size_t(shared_memory)
-    library.launch(device, *numbers, message)
+    library.launch(device, *numbers, overlaps, message)
     limits = library.count_attribute_calls() - before[0]
     return limits, library.count_launches() - before[1], message.value.decode()
 
@@ -71,6 +76,15 @@ def test_limit_follows_the_largest_block(library: ctypes.CDLL, kernel: int) -> N
 def test_small_blocks_need_no_limit(library: ctypes.CDLL, kernel: int) -> None:
     assert launch(library, kernel, shared_memory=WITHOUT_LIMIT) == (0, 1, "")
     assert launch(library, kernel, shared_memory=WITHOUT_LIMIT + 1) == (1, 1, "")
+
+
+@pytest.mark.parametrize("overlaps", [False, True])
+def test_a_kernel_overlaps_the_one_before_only_if_asked(
+    library: ctypes.CDLL, kernel: int, overlaps: bool
+) -> None:
+    before = library.count_overlapping_launches()
+    assert launch(library, kernel, overlaps=overlaps) == (1, 1, "")
+    assert library.count_overlapping_launches() - before == overlaps
 
 
 def test_nothing_to_launch(library: ctypes.CDLL, kernel: int) -> None:
