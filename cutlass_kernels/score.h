@@ -27,6 +27,10 @@ enum class ScoreKind {
 // error, cap * 2^-11, stays below one rounding step of a 16-bit logit.
 constexpr float kMaxBoundedCap = 4.0f;
 
+// A known reference lies so far (log2 units) above the largest bias: exp(cap t) (1 - t^2) < 9 for caps up to
+// kMaxBoundedCap, so that weights of 16 bits stay below 1, and their products with dP in range.
+constexpr float kReferenceMargin = 4.0f;
+
 struct ScoreConstants {
   float x_scale;  // t = tanh(x_scale * q.k)
   float gain;     // log2 logit per unit of t

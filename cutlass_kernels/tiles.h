@@ -2,6 +2,8 @@
 // memory and at least its capability; code for older architectures leaves it out.
 #pragma once
 
+#include <cute/config.hpp>
+
 #include "api.h"
 
 namespace ragged_attention {
@@ -19,6 +21,17 @@ struct KeyShape {
   static constexpr int kKeys = kPairs * kStrips * 16;
 };
 
+// What a block of kKeyRows rows past the keys of a tile costs, in percent of that of a whole tile.
+struct KeyCosts {
+  int narrow_keys;   // at most so many take one strip a warp
+  int narrow, wide;  // whatever the number of keys
+  int per_strip;     // for each 16 keys
+
+  CUTE_HOST_DEVICE constexpr int row_block(int keys) const {
+    return (keys <= narrow_keys ? narrow : wide) + (keys + 15) / 16 * per_strip;
+  }
+};
+
 struct TilesSm86 {
   static constexpr Tiles kRow = Tiles::kSm86;
   static constexpr char const* kName = "sm86";
@@ -34,6 +47,7 @@ struct TilesSm86 {
 
   using LongKeys = KeyShape<6, 1, 4, 1>;
   using ShortKeys = LongKeys;
+  static constexpr KeyCosts kKeyCosts{0, 0, 58, 7};  // of LongKeys, as measured
 
   static constexpr int kResidentMeanKeys = -1;  // never: too little shared memory
 };
@@ -52,6 +66,7 @@ struct TilesSm90 {
 
   using LongKeys = KeyShape<4, 2, 4, 1>;
   using ShortKeys = KeyShape<2, 2, 3, 2>;  // fewer keys past a short sequence's end
+  static constexpr KeyCosts kKeyCosts{64, 70, 100, 0};
 
   // Resident row kernel: K and V of kResidentKeys keys in shared memory, or of kWeighedKeys and every warp's
   // weights for them; taken for sequences of at most kResidentMeanKeys keys on average.

@@ -22,8 +22,8 @@ template <class Storage>
 CUTE_DEVICE Storage& shared_storage() {
   extern __shared__ char shared_memory[];
   char* base = shared_memory;
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  // hidden from the compiler, which would build it anew from a slow special register at every use
+#ifdef __CUDA_ARCH__
+  // hidden from the compiler, which would build it anew at every use, from a slow special register on sm_90
   asm volatile("" : "+l"(base));
   __builtin_assume(__isShared(base));
 #endif

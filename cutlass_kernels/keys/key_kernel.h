@@ -190,9 +190,8 @@ CUTE_DEVICE void key_tile(KernelParams const& params, typename T::SharedStorage&
 
   Tensor tKrdK = make_accumulator<Element, T::kPairKeys, kHeadDim>();  // or dV: ((2,2),N,20)
   clear(tKrdK);
-  for (int left = part.rows.end - part.rows.begin; left > 0; left -= T::kBlockM) {
+  auto add_rows = [&](int index) {
     Tensor tSrS = make_accumulator<Element, T::kPairKeys, T::kBlockM>();  // or dP^T: ((2,2),N,M)
-    int const index = ring.acquire();
     auto const& stage = shared.tiles.stages[index];
     int const offset = index * static_cast<int>(sizeof(typename T::Stage) / sizeof(Element));
     if (role == Role::kDV) {
@@ -220,6 +219,12 @@ CUTE_DEVICE void key_tile(KernelParams const& params, typename T::SharedStorage&
       pack_operand(tSrS, tKrP);
     }
     multiply_over_tokens<Element>(tKrdK, tKrP, sB_tokens.shifted(offset));
+  };
+  bool const idle =
+      T::kPairsMayIdle && pair_key >= tile.keys;  // all keys of the pair are past the end
+  for (int left = part.rows.end - part.rows.begin; left > 0; left -= T::kBlockM) {
+    int const index = ring.acquire();
+    if (!idle) add_rows(index);
     ring.release(left);
   }
 
@@ -276,8 +281,8 @@ __global__ void __launch_bounds__(T::kThreads, T::kCtas)
     __syncthreads();
     auto find_part = [&] {
       if (params.turns) {
-        return find_key_part<T::kThreads>(cut, heads, T::kHasNarrow, shared.warp_sums,
-                                          shared.position, shared.part);
+        return find_key_part<T::kThreads>(cut, heads, T::costs(), shared.warp_sums, shared.position,
+                                          shared.part);
       }
       // a whole tile for each CTA; the grid is an upper bound
       Tile& tile = shared.part.tile;

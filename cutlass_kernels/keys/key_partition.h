@@ -21,41 +21,42 @@ struct Turn {
   CUTE_HOST_DEVICE bool is_last() const { return index + 1 == count; }
 };
 
-// Costs on the line: a block of kKeyRows rows past a tile's keys, or past at most half as many, and what a
-// tile costs besides.
-constexpr int kWideCost = 10;
-constexpr int kNarrowCost = 7;
-constexpr int kKeyTileCost = 30;
+// What a tile costs besides, in row blocks.
+constexpr int kTileRowBlocks = 3;
 
-// CTAs with less than so much work would mostly wait for their turn.
-constexpr int64_t kLeastStretch = 12 * kWideCost;
+// CTAs with fewer row blocks of whole tiles would mostly wait for their turn.
+constexpr int64_t kLeastRowBlocks = 12;
 
 // One segment on the line.
 struct KeyLine {
-  int tiles;
+  int keys;
+  int block;  // keys of a whole tile
   int row_blocks;
-  bool narrow_end;  // the last tile is at most half full
+  KeyCosts costs;
 
   KeyLine() = default;
-  CUTE_HOST_DEVICE KeyLine(Span const& span, int heads, int block, bool has_narrow)
-      : tiles((span.own_length + block - 1) / block),
+  CUTE_HOST_DEVICE KeyLine(Span const& span, int heads, int block, KeyCosts const& costs)
+      : keys(span.own_length),
+        block(block),
         row_blocks(
             static_cast<int>((int64_t{span.other_length} * heads + kKeyRows - 1) / kKeyRows)),
-        narrow_end(has_narrow && (span.own_length - 1) % block < block / 2) {}
+        costs(costs) {}
 
-  CUTE_HOST_DEVICE int block_cost(int tile) const {
-    return narrow_end && tile + 1 == tiles ? kNarrowCost : kWideCost;
+  CUTE_HOST_DEVICE int tiles() const { return (keys + block - 1) / block; }
+  CUTE_HOST_DEVICE int keys_of(int tile) const {
+    int const left = keys - tile * block;
+    return left < block ? left : block;
   }
   CUTE_HOST_DEVICE int64_t tile_cost(int tile) const {
-    return int64_t{row_blocks} * block_cost(tile) + kKeyTileCost;
+    return (int64_t{row_blocks} + kTileRowBlocks) * costs.row_block(keys_of(tile));
   }
   CUTE_HOST_DEVICE int64_t cost() const {
-    return tiles == 0 ? 0 : (tiles - 1) * tile_cost(0) + tile_cost(tiles - 1);
+    return keys == 0 ? 0 : (tiles() - 1) * tile_cost(0) + tile_cost(tiles() - 1);
   }
   // The tile at `point` from the segment's start, and where a tile begins.
   CUTE_HOST_DEVICE int tile_at(int64_t point) const {
     int64_t const tile = point / tile_cost(0);
-    return tile < tiles ? static_cast<int>(tile) : tiles - 1;
+    return tile < tiles() ? static_cast<int>(tile) : tiles() - 1;
   }
   CUTE_HOST_DEVICE int64_t tile_start(int tile) const {
     return tile == 0 ? 0 : tile * tile_cost(0);
@@ -63,8 +64,9 @@ struct KeyLine {
 
   // The first row block that begins at or after `point` from the tile's start.
   CUTE_HOST_DEVICE int row_block_at(int tile, int64_t point) const {
-    int64_t const block = (point - kKeyTileCost + block_cost(tile) - 1) / block_cost(tile);
-    return point <= kKeyTileCost ? 0 : block < row_blocks ? static_cast<int>(block) : row_blocks;
+    int const each = costs.row_block(keys_of(tile)), before = kTileRowBlocks * each;
+    int64_t const index = (point - before + each - 1) / each;
+    return point <= before ? 0 : index < row_blocks ? static_cast<int>(index) : row_blocks;
   }
 };
 
@@ -74,8 +76,8 @@ struct KeyShares {
   int64_t whole;
   int ctas;  // with a stretch
 
-  CUTE_HOST_DEVICE KeyShares(int64_t whole, int grid) : whole(whole) {
-    int64_t const most = whole / kLeastStretch;
+  CUTE_HOST_DEVICE KeyShares(int64_t whole, int64_t least, int grid) : whole(whole) {
+    int64_t const most = whole / least;
     ctas = most < 1 ? 1 : most < grid ? static_cast<int>(most) : grid;
   }
   CUTE_HOST_DEVICE Stretch stretch(int cta) const {
@@ -103,12 +105,10 @@ struct KeyPart {
 // The next part of this CTA's stretch, from `position` on the line, which then moves behind it; negative
 // at first. False if there is none. All threads of the CTA call it; part and position lie in shared memory.
 template <int kThreads>
-CUTE_DEVICE bool find_key_part(Cut const& cut, int heads, bool has_narrow, int64_t* warp_sums,
+CUTE_DEVICE bool find_key_part(Cut const& cut, int heads, KeyCosts const& costs, int64_t* warp_sums,
                                int64_t& position, KeyPart& part) {
   int const count = cut.own.count();
-  auto line_of = [&](int segment) {
-    return KeyLine(cut.span(segment), heads, cut.block, has_narrow);
-  };
+  auto line_of = [&](int segment) { return KeyLine(cut.span(segment), heads, cut.block, costs); };
   // Calls visit(segment, start, cost) for this thread's segments; returns the cost of all.
   auto scan = [&](auto visit) {
     int64_t chunk_start = 0, chunk_total = 0;
@@ -126,7 +126,7 @@ CUTE_DEVICE bool find_key_part(Cut const& cut, int heads, bool has_narrow, int64
                            first_start = start;
                            first_cost = cost;
                          }),
-                         gridDim.x);
+                         kLeastRowBlocks * costs.row_block(cut.block), gridDim.x);
   Stretch const own = shares.stretch(blockIdx.x);
   int64_t const low = position < 0 ? own.low : position;
   if (low >= own.high) return false;

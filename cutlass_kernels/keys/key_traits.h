@@ -44,6 +44,10 @@ struct KeyTraits {
     Element v[kPairKeys * kHeadDim];  // (N,160)
   };
 
+  // Pairs whose keys are all past a sequence's end spare their products. Measured: where tiles also come half
+  // as wide, the branch costs more than that gains.
+  static constexpr bool kPairsMayIdle = kStrips == 1 && TileRow::LongKeys::kStrips == 1;
+
   // With its operands in registers the ring may use the memory they came through.
   static constexpr bool kRingReusesOperands = kStrips == 1;
   union OneAfterTheOther {
@@ -85,6 +89,7 @@ struct KeyKernelTraits {
   static constexpr int kBlockN = Wide::kBlockN;
   static constexpr int kCtas = Shape::kCtas;  // at a time on a multiprocessor
   static constexpr bool kHasNarrow = Wide::kStrips > 1;
+  CUTE_HOST_DEVICE static constexpr KeyCosts costs() { return TileRow::kKeyCosts; }
 
   struct SharedStorage {
     union {

@@ -49,8 +49,8 @@ CUTE_DEVICE void copy_rows(KernelParams const& params, View const& view, Tile co
 
 CUTE_DEVICE RowScore make_row_score(Tile const& tile, int token, float neg_slope) {
   int const position = token + tile.shift();
-  return {neg_slope, static_cast<float>(position), neg_bias_maximum(neg_slope, position, tile.keys),
-          0.0f};
+  float const neg_reference = neg_bias_maximum(neg_slope, position, tile.keys) - kReferenceMargin;
+  return {neg_slope, static_cast<float>(position), neg_reference, 0.0f};
 }
 
 // The RowScores of the same rows; a warp barrier has to follow.

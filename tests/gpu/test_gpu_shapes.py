@@ -73,6 +73,18 @@ def test_scores(gpu, softcap, slope_sign, dtype):
     check(problem)
 
 
+@pytest.mark.parametrize("softcap", [3.0, 4.0, 8.0])
+@pytest.mark.parametrize("keys", [200, 330, 500])
+def test_large_gradients(gpu, keys, softcap):
+    """|dP| near 16,000 leaves float16 little room: weights must not be much above 1."""
+    problem = make_problem(
+        [(150, keys)], heads=6, dtype=torch.float16, device=gpu, softcap=softcap,
+        scale_multiplier=4.0,
+    )  # fmt: skip
+    problem["dout"] = problem["dout"] * 300
+    check(problem)
+
+
 @pytest.mark.parametrize("softcap", [0.0, 3.0, 8.0])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_short_and_long_keys_together(gpu, softcap, dtype):

@@ -3,6 +3,9 @@
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <array>
 
 #include "cutlass_kernels/keys/key_partition.h"
 #include "cutlass_kernels/params.h"
@@ -94,16 +97,17 @@ inline py::array_t<int64_t> partition_rows(Offsets const& cu_q, Offsets const& c
 // turn, turns, slot, of what each CTA of a grid gets of the key tiles.
 inline py::array_t<int64_t> partition_keys(Offsets const& cu_q, Offsets const& cu_k,
                                            int64_t total_q, int64_t total_k, int heads, int block,
-                                           bool has_narrow, int ctas) {
+                                           std::array<int, 4> const& key_costs, int ctas) {
   Cut const cut = ragged_params(cu_q, cu_k, total_q, total_k, heads).key_cut(block);
   static int64_t warp_sums[kPartitionThreads / 32];
   static int64_t position;
+  KeyCosts const costs{key_costs[0], key_costs[1], key_costs[2], key_costs[3]};
   static KeyPart part;
   std::vector<int64_t> parts;
   for_grid(ctas, [&](int cta) {
     position = -1;
     HostBlock::barrier();
-    while (find_key_part<kPartitionThreads>(cut, heads, has_narrow, warp_sums, position, part)) {
+    while (find_key_part<kPartitionThreads>(cut, heads, costs, warp_sums, position, part)) {
       if (HostBlock::thread_index.x == 0) {
         auto const& tile = part.tile;
         parts.insert(parts.end(), {cta, tile.sequence, int64_t{tile.block} * block,
@@ -139,7 +143,7 @@ inline void bind_ragged(py::module_& module) {
   module.def("partition_rows", &partition_rows, "cu_q"_a, "cu_k"_a, "total_q"_a, "total_k"_a,
              "heads"_a, "block"_a, "weighed_keys"_a, "resident_keys"_a, "ctas"_a);
   module.def("partition_keys", &partition_keys, "cu_q"_a, "cu_k"_a, "total_q"_a, "total_k"_a,
-             "heads"_a, "block"_a, "has_narrow"_a, "ctas"_a);
+             "heads"_a, "block"_a, "costs"_a, "ctas"_a);
   module.def("divide_by_heads",
              py::vectorize([](int row, int heads) { return HeadsDivisor(heads).divide(row); }),
              "row"_a, "heads"_a);

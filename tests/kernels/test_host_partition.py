@@ -9,6 +9,7 @@ import pytest
 
 BLOCK = 16  # rows of a tile
 WEIGHED_KEYS, RESIDENT_KEYS = 40, 90  # where a tile's cost changes
+COSTS = [(0, 0, 58, 7), (64, 70, 100, 0)]  # of key tiles: narrow keys, narrow, wide, per strip
 
 
 class Shares(NamedTuple):
@@ -117,7 +118,7 @@ def test_cost_grows_with_the_keys(kernels_host: ModuleType) -> None:
 def test_no_rows(kernels_host: ModuleType) -> None:
     nothing = np.zeros(4, np.int32)
     assert partition_rows(kernels_host, nothing, nothing, 0, 0, 48, 9).shape == (0, 5)
-    assert kernels_host.partition_keys(nothing, nothing, 0, 0, 48, 96, False, 9).shape == (0, 9)
+    assert kernels_host.partition_keys(nothing, nothing, 0, 0, 48, 96, COSTS[0], 9).shape == (0, 9)
 
 
 class Parts(NamedTuple):
@@ -134,9 +135,11 @@ class Parts(NamedTuple):
     slot: np.ndarray
 
 
-@pytest.mark.parametrize("has_narrow", [False, True])
+@pytest.mark.parametrize("costs", [*COSTS, (0, 1, 1, 0)])
 @pytest.mark.parametrize("seed", range(8))
-def test_all_keys_see_all_rows_once(kernels_host: ModuleType, seed: int, has_narrow: bool) -> None:
+def test_all_keys_see_all_rows_once(
+    kernels_host: ModuleType, seed: int, costs: tuple[int, ...]
+) -> None:
     """Turns of a tile follow the CTAs, so that none waits for one launched after it."""
     rng = np.random.default_rng(seed)
     for _ in range(30):
@@ -146,9 +149,7 @@ def test_all_keys_see_all_rows_once(kernels_host: ModuleType, seed: int, has_nar
         before, after = rng.integers(0, 200, 2) * int(rng.random() < 0.3)
         cu_q, cu_k = offsets(queries, 0), offsets(keys, before)
         total_q, total_k = int(cu_q[-1]), int(cu_k[-1] + after)
-        table = kernels_host.partition_keys(
-            cu_q, cu_k, total_q, total_k, heads, block, has_narrow, ctas
-        )
+        table = kernels_host.partition_keys(cu_q, cu_k, total_q, total_k, heads, block, costs, ctas)
         parts = Parts(*table.T)
 
         tokens = np.concatenate([[before], keys, [after]])
@@ -179,20 +180,22 @@ def test_all_keys_see_all_rows_once(kernels_host: ModuleType, seed: int, has_nar
 
 
 def test_key_shares_are_equal(kernels_host: ModuleType) -> None:
-    """Row blocks of tiles, narrow ones for less, within a tile's overhead of each other."""
+    """Row blocks of tiles, cheaper where keys are few, within a tile's overhead of each other."""
     keys = np.array([178, 130, 64, 250, 90, 201])
     queries = np.array([1900, 2100, 1700, 1500, 2300, 2000])
     cu_q, cu_k = offsets(queries, 0), offsets(keys, 0)
-    table = kernels_host.partition_keys(cu_q, cu_k, int(cu_q[-1]), int(cu_k[-1]), 48, 128, True, 66)
+    table = kernels_host.partition_keys(
+        cu_q, cu_k, int(cu_q[-1]), int(cu_k[-1]), 48, 128, COSTS[1], 66
+    )
     parts = Parts(*table.T)
-    cost = (parts.end - parts.begin) / 32 * np.where(parts.keys <= 64, 7, 10)
+    cost = (parts.end - parts.begin) / 32 * np.where(parts.keys <= 64, 70, 100)
     of_cta = np.bincount(parts.cta, cost, minlength=66)
-    assert of_cta.max() - of_cta.min() <= 80
-    assert of_cta.mean() > 2000
+    assert of_cta.max() - of_cta.min() <= 4 * 100
+    assert of_cta.mean() > 10_000
 
 
 def test_little_work_goes_to_few_ctas(kernels_host: ModuleType) -> None:
     """Each gets some hundred rows at least: turns cost time too."""
     cu_q, cu_k = offsets(np.array([64]), 0), offsets(np.array([64]), 0)
-    table = kernels_host.partition_keys(cu_q, cu_k, 64, 64, 48, 128, True, 132)
+    table = kernels_host.partition_keys(cu_q, cu_k, 64, 64, 48, 128, COSTS[1], 132)
     assert 2 <= len(table) <= 64 * 48 // 256
