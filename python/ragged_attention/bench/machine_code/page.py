@@ -55,19 +55,22 @@ schedulers, one instruction a clock each). Each column is the sum over all warps
 
 The row kernel reads q and dout once and writes out and dq once in any case: K and V of a sequence
 stay in L2 while its row tiles run one after the other. The key kernel streams q and dout past
-every key tile of a sequence. Its CTAs of one sequence have neighbouring indices, start together
-and go at one pace, so a row comes from memory once and from L2 for the others, as long as they
-don't drift apart further than `slack`: iterations of q and dout that L2 holds for every group of
-CTAs in flight that share. The ring alone keeps up to three iterations in flight. `unshared` is
+every key tile of a sequence. Where key tiles are few, as with long queries, CTAs get equal
+stretches of them and are at different rows: each tile reads its rows for itself. Where every tile
+has its CTA, those of one sequence have neighbouring indices, start together and go at one pace,
+so a row comes from memory once and from L2 for the others, as long as they don't drift apart
+further than `slack`: iterations of q and dout that L2 holds for every group of CTAs in flight that
+share. The ring alone keeps up to three iterations in flight. `unshared` is
 the other extreme: every CTA reads for itself. lse and delta are counted (8 bytes a row), the sums
-of splits are not.
+of tiles that CTAs share are not.
 
 ## Predicted times
 
 Per kernel the larger of tensor and memory time, both kernels added: from `bound` with shared rows
 to `strict` with unshared rows. Tensor time is products x 320 FLOP x logits multiplied /
 ({tflops} TFLOP/s x the part above). `padding` is logits multiplied over logits there are: tiles
-reach past the ends of sequences. {tflops} TFLOP/s and {gbps:.0f} GB/s are from the data sheet.
+reach past the ends of sequences, in the key kernel no further than a pair of warps' keys.
+{tflops} TFLOP/s and {gbps:.0f} GB/s are from the data sheet.
 `floor` is that of seven products or four passes.
 
 {times}

@@ -2,8 +2,8 @@
 
 Tensor time counts the tiles that the kernels really multiply, ends of sequences included, at the
 predicted part of the tensor peak. Memory time counts what has to cross the memory bus given 6 MB
-of L2. Left out: how CTAs fill the last wave, launches, the sums of splits (a few percent of the
-bytes).
+of L2. Left out: how CTAs fill the last wave, launches, the sums of shared tiles (a few percent of
+the bytes).
 """
 
 import math
@@ -65,7 +65,7 @@ class CaseTime:
 
     @property
     def passes(self) -> float:
-        """Row-sized tensors that cross the bus, lse and delta with them, where CTAs share."""
+        """Row-sized tensors that cross the bus, lse and delta with them, where rows are shared."""
         return self._passes(self.row.bytes + self.key.bytes)
 
     @property
@@ -99,15 +99,18 @@ def predict(spec: CaseSpec, loops: Loops, tiles: Tiles, short_keys: int) -> Case
     )
     visits = sum(r * math.ceil(k / key.own) for r, k in pairs)  # of rows by key tiles
     streamed = 2 * _ROW_BYTES + _STATISTICS_BYTES
+    pair_keys = key.own // shape["kPairs"]  # pairs past the end of the keys issue no products
+    places = MULTIPROCESSORS * shape["kCtas"]
+    few_tiles = spec.total_k / key.own + spec.batch / 2 < 2 * places  # then CTAs share them
     key_time = _kernel_time(
         spec,
         loops[key],
-        sum(_up(k, key.own) * _up(r, key.streamed) for r, k in pairs),
-        streamed * total_rows + 2 * keys_bytes,
+        sum(_up(k, pair_keys) * _up(r, key.streamed) for r, k in pairs),
+        streamed * (visits if few_tiles else total_rows) + 2 * keys_bytes,
         streamed * visits + 2 * keys_bytes,
     )
     key_tiles = visits / total_rows
-    groups = max(1.0, MULTIPROCESSORS * shape["kCtas"] / key_tiles)
+    groups = max(1.0, places / key_tiles)
     slack = L2_BYTES / groups / (2 * _ROW_BYTES * key.streamed)
     return CaseTime(spec, row_time, key_time, key_tiles, slack)
 
