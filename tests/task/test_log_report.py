@@ -52,7 +52,7 @@ def case_figures(mean, scale=1.0):
     """selfcheck's figures with this mean over six cases that spread by a factor."""
     spread = [0.7, 1 / 0.7, 0.8, 1 / 0.8, 1.0, 1.0]
     cases = [
-        {"name": name, "passed": True, "speedup": mean * factor}
+        {"name": name, "passed": True, "speedup": mean * factor, "candidate_ms": 40 / mean / factor}
         for name, factor in zip(CASES, spread, strict=True)
     ]
     return {**figures(mean), "scale": scale, "cases": cases}
@@ -137,6 +137,13 @@ def test_what_each_version_bought(methods):
     assert sum(v.spent for v in history.versions) == pytest.approx(versions["v10"].hours)
 
 
+def test_latency_is_a_geometric_mean(methods):
+    versions = read_history(methods).versions
+    assert versions[0].latency_ms is None  # the baseline was never timed
+    assert [v.latency_ms for v in versions[1:3]] == pytest.approx([40 / 2.1, 40 / 9.8])
+    assert versions[3].latency_ms is None  # it failed
+
+
 def test_only_one_setting_is_compared(methods):
     """A faster figure from another card or from reduced cases is no gain."""
     add(methods, 50.0, card="another card")
@@ -195,11 +202,11 @@ def test_page(report):
     page = Page(text)
     by_name = {row[0]: row for row in page.rows}
     notes = [note for _, _, note in STEPS]
-    rows = [row for row in page.rows if len(row) == 9][1:]
+    rows = [row for row in page.rows if len(row) == 10][1:]
     assert [row[0] for row in rows] == [f"v{n}" for n in range(11)]
     assert [row[-1] for row in rows[1:]] == notes
     assert [row[1] for row in rows[5:8]] == [*("▼ reverted", "✕ no score", "★ turning point")]
-    assert rows[2][2:6] == ["9.80x", "4.67", "1.2 h", "36 min"]
+    assert rows[2][2:7] == ["9.80x", "4.08", "4.67", "1.2 h", "36 min"]
     assert rows[3][2].startswith("FAILED one: dq: relative error")
     assert rows[6][2] == "stopped before its end"
     assert by_name["baseline (by definition)"][1:] == ["1.00x", "0.00"]

@@ -1,6 +1,7 @@
 """The experiment log as a history: what each version gave, when, and what it bought."""
 
 import json
+import math
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -42,6 +43,7 @@ class Version:
     before: float  # best speedup kept before it, in its setting
     setting: Setting
     cases: dict[str, float]  # speedup by case; empty without figures
+    latency_ms: float | None  # geometric mean over the cases; None without a figure for each
 
     @property
     def gain(self) -> float | None:
@@ -117,6 +119,7 @@ def read_history(methods: Path) -> History:
                 before=before,
                 setting=setting,
                 cases={name: value for name, value in cases.items() if value},
+                latency_ms=_latency_ms(figures.get("cases", [])),
             )
         )
     scored = [v for v in versions if v.mark in (KEPT, TURNING)]
@@ -148,6 +151,11 @@ def _mark(row: Row, speedup: float | None, before: float) -> str:
 
 def _figures(file: Path) -> dict[str, Any]:
     return json.loads(file.read_text()) if file.is_file() else {}
+
+
+def _latency_ms(cases: list[dict[str, Any]]) -> float | None:
+    times = [case.get("candidate_ms") for case in cases]
+    return math.exp(sum(map(math.log, times)) / len(times)) if times and all(times) else None
 
 
 def _end(row: Row) -> str:

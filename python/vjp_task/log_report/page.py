@@ -118,7 +118,18 @@ def _heading(history: History, judged: dict[str, Any] | None) -> str:
 
 
 def _versions(history: History) -> str:
-    header = ("version", "mark", "result", "best x", "after", "spent", "card", "commit", "note")
+    header = (
+        "version",
+        "mark",
+        "result",
+        "ms",
+        "best x",
+        "after",
+        "spent",
+        "card",
+        "commit",
+        "note",
+    )
     rows = []
     for version in history.versions:
         row, gain = version.row, version.gain
@@ -128,6 +139,7 @@ def _versions(history: History) -> str:
                 (escape(row.version), "name"),
                 (_mark(version), ""),
                 (_result(version), "result"),
+                (f"{version.latency_ms:.2f}" if version.latency_ms else "-", "number"),
                 (f"{gain:.2f}" if gain and gain > 1 else "-", "number"),
                 (_duration(version.hours), "number"),
                 (_duration(version.spent), "number"),
@@ -136,7 +148,11 @@ def _versions(history: History) -> str:
                 (escape(row.note or "-"), "note"),
             ]
         )
-    return _table(header, rows)
+    return _table(header, rows) + (
+        "<p class=soft>ms: a call, geometric mean over the cases. A speedup is over the baseline "
+        "as timed in the same run, and the baseline's many small launches depend on the machine's "
+        "processor: between machines, latencies compare better than speedups.</p>"
+    )
 
 
 def _held_out(judged: dict[str, Any] | None) -> str:
