@@ -220,7 +220,8 @@ def _interpreter_folders() -> list[str]:
 
     import torch
 
-    folders = [sys.prefix, sys.base_prefix, sys.exec_prefix, str(Path(torch.__file__).parent)]
+    # torch may be another environment's, and what it imports lies beside it
+    folders = [sys.prefix, sys.base_prefix, sys.exec_prefix, str(Path(torch.__file__).parents[1])]
     folders += [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
     folders += site.getsitepackages()
     return [os.path.realpath(folder) for folder in folders]
