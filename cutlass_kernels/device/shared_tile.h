@@ -37,11 +37,6 @@ using TileLayout = decltype(tile_to_shape(
     composition(Swizzle<2, 3, 3>{}, Layout<Shape<_8, _32>, Stride<_32, _1>>{}),
     Shape<Int<kRows>, Int<kHeadDim>>{}));
 
-template <class Element, int kRows>
-CUTE_DEVICE auto shared_tile(Element* data) {
-  return make_tensor(make_smem_ptr(data), TileLayout<kRows>{});  // (rows, 160)
-}
-
 // Which 8x8 matrices the four registers of an ldmatrix.x4 hold.
 enum class Order {
   kRowsFirst,    // rows 0-7, rows 8-15, then the next 8 features: A operand; B operand, transposed
