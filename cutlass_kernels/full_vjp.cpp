@@ -72,15 +72,14 @@ size_t workspace_bytes(int64_t total_q, int64_t total_k, int batch, int heads, T
   p.batch = batch;
   p.heads = heads;
   Workspace workspace(nullptr);
-  lay_out(p, make_plan(p, tiles, device.multiprocessors), workspace);
+  lay_out(p, make_plan(p, tiles, device), workspace);
   return workspace.bytes();
 }
 
 void run_full_vjp(Problem const& p, Tiles tiles, Device const& device, cudaStream_t stream) {
   if (p.total_q == 0 && p.total_k == 0) return;
   Workspace workspace(p.workspace);
-  Plan plan = make_plan(p, tiles, device.multiprocessors);
-  plan.keys_overlap = device.major >= 9;
+  Plan const plan = make_plan(p, tiles, device);
   KernelParams const params = lay_out(p, plan, workspace);
   if (p.dtype == DType::kFloat16) {
     run<cute::half_t>(params, plan, tiles, stream);

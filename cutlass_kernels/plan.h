@@ -22,9 +22,10 @@ struct Plan {
 constexpr int64_t kShortKeys = 96;
 
 template <class TileRow>
-Plan make_plan(Problem const& p, int multiprocessors) {
+Plan make_plan(Problem const& p, Device const& device) {
   using Short = typename TileRow::ShortKeys;
   using Long = typename TileRow::LongKeys;
+  int const multiprocessors = device.multiprocessors;
   Plan plan{};
   plan.resident_rows = p.total_k <= int64_t{TileRow::kResidentMeanKeys} * p.batch;
   plan.row_ctas = plan.resident_rows
@@ -37,15 +38,15 @@ Plan make_plan(Problem const& p, int multiprocessors) {
   plan.short_keys = p.total_k <= kShortKeys * p.batch && fills_card(Short::kKeys, Short::kCtas);
   plan.shared_keys = !plan.short_keys && !fills_card(Long::kKeys, Long::kCtas);
   int const keys = plan.short_keys ? Short::kKeys : Long::kKeys;
+  plan.keys_overlap = device.major >= 9;
   int const slots = static_cast<int>(slot_bound(p.total_k, 1, keys, p.batch));
   plan.key_ctas = plan.shared_keys ? multiprocessors * Long::kCtas : slots;
   plan.turn_count = plan.shared_keys ? slots * 2 * Long::kPairs : 0;
   return plan;
 }
 
-inline Plan make_plan(Problem const& p, Tiles tiles, int multiprocessors) {
-  return tiles == Tiles::kSm90 ? make_plan<TilesSm90>(p, multiprocessors)
-                               : make_plan<TilesSm86>(p, multiprocessors);
+inline Plan make_plan(Problem const& p, Tiles tiles, Device const& device) {
+  return tiles == Tiles::kSm90 ? make_plan<TilesSm90>(p, device) : make_plan<TilesSm86>(p, device);
 }
 
 }  // namespace ragged_attention

@@ -34,7 +34,6 @@ struct KeyLine {
   int row_blocks;
   KeyCosts costs;
 
-  KeyLine() = default;
   CUTE_HOST_DEVICE KeyLine(Span const& span, int heads, int block, KeyCosts const& costs)
       : keys(span.own_length),
         block(block),

@@ -65,8 +65,8 @@ struct PanelSources {
 // the next, so that the long chain of these does not stop the tensor cores.
 //
 // features(step, between) returns accumulators and calls between(d) after each of its kFeatureSteps parts;
-// operand(step, may_end, accumulators) makes of them what multiply(step, operand, d), one of as many
-// parts, takes. Only the last step, and the first where it is the only one, may reach past the keys.
+// make_operand(step, may_end, accumulators) makes of them what multiply(step, operand, d), one of as
+// many parts, takes. Only the last step, and the first where it is the only one, may reach past the keys.
 template <class Features, class MakeOperand, class Multiply>
 CUTE_DEVICE void overlap_steps(int steps, Features const& features, MakeOperand const& make_operand,
                                Multiply const& multiply) {

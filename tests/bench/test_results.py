@@ -59,13 +59,19 @@ def test_parts_of_a_slower_cards_peak():
                     20.0, ok=False, kernels={"row_kernel": 0.5, "key_kernel": 0.4, "other": 0.1}
                 ),
                 "flash_attn_2": timed(30.0, kernels=None),
-                "ours_sm90": untimed(),
+                # fewer products than are counted, so no part of a peak
+                "ours_sm90": timed(
+                    15.0, kernels={"row_kernel": 0.5, "key_kernel": 0.5, "other": 0}
+                ),
             },
-        }
+        },
+        {"name": "untimed", "logits": 10**9, "methods": {"ours_sm86": untimed()}},
+        {"name": "left out", "logits": 10**9, "methods": {}},
     ]
     found = results.timing_build(strata, {"mma_tflops": 600.0}, 2)
     assert found["mma_repeat"] == 2
     assert list(found["of_peak"]) == ["ours_sm86"]
+    assert list(found["of_peak"]["ours_sm86"]) == ["long"]
     parts = found["of_peak"]["ours_sm86"]["long"]
     assert parts == {
         "call": pytest.approx(2.88e12 / 20e-3 / 300e12),

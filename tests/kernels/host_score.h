@@ -62,6 +62,7 @@ inline void bind_score(py::module_& module) {
   bind_score_kind<ScoreKind::kBounded>(bounded);
   bind_score_kind<ScoreKind::kGeneral>(general);
   module.attr("max_bounded_cap") = kMaxBoundedCap;
+  module.attr("reference_margin") = kReferenceMargin;
   module.def(
       "is_bounded", [](float softcap) { return score_kind(softcap) == ScoreKind::kBounded; },
       "softcap"_a);

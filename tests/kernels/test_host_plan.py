@@ -63,3 +63,12 @@ def test_shape_follows_the_mean_number_of_keys(kernels_host: ModuleType, sm90: b
     long = kernels_host.make_plan(1000, 1500 * 2000, 2000, 48, sm90, 132)
     assert [plan["short_keys"] for plan in (short, few, long)] == [True, False, False]
     assert [plan["resident_rows"] for plan in (short, few, long)] == [sm90, sm90, False]
+
+
+@pytest.mark.parametrize(("major", "overlap"), [(8, False), (9, True), (10, True)])
+def test_kernels_overlap_where_the_card_can(
+    kernels_host: ModuleType, major: int, overlap: bool
+) -> None:
+    """The sm86 row runs on cards of both kinds."""
+    plan = kernels_host.make_plan(1000, 90 * 20, 20, 48, False, 132, major)
+    assert plan["keys_overlap"] == overlap

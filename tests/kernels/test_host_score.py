@@ -181,3 +181,16 @@ def test_slopes_are_negated_log2_and_honour_strides(kernels_host: ModuleType) ->
         expected = -LOG2_E * slopes.astype(np.float64)
         np.testing.assert_allclose(kernels_host.neg_log2_slopes(slopes), expected, rtol=1e-6)
     assert kernels_host.neg_log2_slope_without_slopes() == 0.0
+
+
+@pytest.mark.parametrize("softcap", [0.5, 3.0, 4.0])
+def test_weights_against_a_known_reference_stay_below_1(
+    kernels_host: ModuleType, softcap: float
+) -> None:
+    """Where the bias is largest: they are kept in 16 bits and multiply dP."""
+    assert softcap <= kernels_host.max_bounded_cap
+    t = np.linspace(-1, 1, 2001, dtype=np.float32)
+    p = kernels_host.bounded.probability(t, 0, 0, -kernels_host.reference_margin, SCALE, softcap)
+    weights = kernels_host.bounded.times_squash_derivative(p, t, SCALE, softcap)
+    assert 0 < weights.max() < 1
+    assert p.min() > 6.2e-5  # no probability is subnormal in float16

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from .findings import Findings
+from .findings import PACKAGE_FOLDERS, Findings
 from .names import EVALUATOR_FILES, EVALUATOR_PACKAGES, is_attention_package
 
 SET_UP, CALLS, HARNESS = "set-up", "calls", "harness"
@@ -220,8 +220,10 @@ def _interpreter_folders() -> list[str]:
 
     import torch
 
-    # torch may be another environment's, and what it imports lies beside it
-    folders = [sys.prefix, sys.base_prefix, sys.exec_prefix, str(Path(torch.__file__).parents[1])]
+    torch_folder = Path(torch.__file__).parent
+    folders = [sys.prefix, sys.base_prefix, sys.exec_prefix, str(torch_folder)]
+    if torch_folder.parent.name in PACKAGE_FOLDERS:  # another environment's: torch's imports, too
+        folders.append(str(torch_folder.parent))
     folders += [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
     folders += site.getsitepackages()
     return [os.path.realpath(folder) for folder in folders]

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import FrameType
 
 _LIBRARY = tuple(str(Path(sysconfig.get_path(name)).resolve()) for name in ("stdlib", "platstdlib"))
-_SITE = ("site-packages", "dist-packages")
+PACKAGE_FOLDERS = ("site-packages", "dist-packages")
 
 
 class Findings:
@@ -50,4 +50,4 @@ class Findings:
 def _is_standard(file: str) -> bool:
     if file.startswith("<frozen"):
         return True
-    return file.startswith(_LIBRARY) and not any(part in file for part in _SITE)
+    return file.startswith(_LIBRARY) and not any(part in file for part in PACKAGE_FOLDERS)
