@@ -87,6 +87,11 @@ struct Tile {
   CUTE_HOST_DEVICE int shift() const { return keys - queries; }
 };
 
+// Rows [begin, end) of a sequence.
+struct RowRange {
+  int begin, end;
+};
+
 // A segment on the two token axes: the one a kernel cuts (own), and the other.
 struct Span {
   int own_begin, own_length;      // tokens

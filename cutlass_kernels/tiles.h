@@ -49,7 +49,12 @@ struct TilesSm86 {
   using ShortKeys = LongKeys;
   static constexpr KeyCosts kKeyCosts{0, 0, 58, 7};  // of LongKeys, as measured
 
-  static constexpr int kResidentMeanKeys = -1;  // never: too little shared memory
+  // Resident row kernel: K and V of kResidentKeys keys in shared memory, or of kWeighedKeys and every warp's
+  // weights for them; taken for sequences of at most kResidentMeanKeys keys on average.
+  static constexpr int kResidentWarps = 8;
+  static constexpr int kResidentKeys = 144;
+  static constexpr int kWeighedKeys = 96;
+  static constexpr int kResidentMeanKeys = 256;
 };
 
 struct TilesSm90 {
@@ -68,8 +73,6 @@ struct TilesSm90 {
   using ShortKeys = KeyShape<2, 2, 3, 2>;  // fewer keys past a short sequence's end
   static constexpr KeyCosts kKeyCosts{64, 70, 100, 0};
 
-  // Resident row kernel: K and V of kResidentKeys keys in shared memory, or of kWeighedKeys and every warp's
-  // weights for them; taken for sequences of at most kResidentMeanKeys keys on average.
   static constexpr int kResidentWarps = 8;
   static constexpr int kResidentKeys = 352;
   static constexpr int kWeighedKeys = 256;

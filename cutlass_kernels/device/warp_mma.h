@@ -32,11 +32,19 @@ CUTE_DEVICE auto make_accumulator() {
   return partition_fragment_C(WarpMma<Element>{}, Shape<Int<kM>, Int<kN>>{});  // ((2,2),M/16,N/8)
 }
 
+// Tiles 2n and 2n + 1 of C ((2,2),M,N) += A ((2,2,2),M) B ((2,2),2). A timing build's repetitions of one
+// instruction are not neighbours, which would wait for each other.
 template <class Element, class A, class B, class C>
-CUTE_DEVICE void multiply_add(A const& tCrA, B const& tCrB, C&& tCrC) {
+CUTE_DEVICE void multiply_add(A const& tCrA, B const& tCrB, C& tCrC, int n) {
   CUTE_UNROLL
   for (int repeat = 0; repeat < RAGGED_ATTENTION_MMA_REPEAT; ++repeat) {
-    gemm(WarpMma<Element>{}, tCrA, tCrB, tCrC);
+    CUTE_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      CUTE_UNROLL
+      for (int m = 0; m < size<1>(tCrC); ++m) {
+        gemm(WarpMma<Element>{}, tCrA(_, m), tCrB(_, half), tCrC(_, m, 2 * n + half));
+      }
+    }
   }
 }
 
@@ -87,13 +95,7 @@ CUTE_DEVICE void feature_step(C& tCrC, A const& tCrA,
   for (int n = 0; n < size<2>(tCrC) / 2; ++n) {
     Tensor tCrB = make_tensor<Element>(Shape<Shape<_2, _2>, _2>{});  // ((2,2),N)
     load_fragment<SM75_U32x4_LDSM_N>(b.at(n, step), tCrB);
-    CUTE_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      CUTE_UNROLL
-      for (int m = 0; m < size<1>(tCrC); ++m) {
-        multiply_add<Element>(tCrA(_, m), tCrB(_, half), tCrC(_, m, 2 * n + half));
-      }
-    }
+    multiply_add<Element>(tCrA, tCrB, tCrC, n);
   }
 }
 
@@ -104,13 +106,7 @@ CUTE_DEVICE void token_step(C& tCrC, A const& tCrA,
                             int d) {
   Tensor tCrB = make_tensor<Element>(Shape<Shape<_2, _2>, _2>{});  // ((2,2),N)
   load_fragment<SM75_U16x8_LDSM_T>(b.at(k, d), tCrB);
-  CUTE_UNROLL
-  for (int half = 0; half < 2; ++half) {
-    CUTE_UNROLL
-    for (int m = 0; m < size<1>(tCrC); ++m) {
-      multiply_add<Element>(tCrA(_, m, k), tCrB(_, half), tCrC(_, m, 2 * d + half));
-    }
-  }
+  multiply_add<Element>(tCrA(_, _, k), tCrB, tCrC, d);
 }
 
 struct Nothing {

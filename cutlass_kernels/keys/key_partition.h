@@ -8,11 +8,6 @@
 
 namespace ragged_attention {
 
-// Rows [begin, end) of a sequence.
-struct RowRange {
-  int begin, end;
-};
-
 // A CTA's place among those that share a tile.
 struct Turn {
   int index, count;

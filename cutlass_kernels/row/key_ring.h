@@ -46,6 +46,12 @@ struct KeyRing {
     }
   }
 
+  // One thread, when all have passed their last wait.
+  CUTE_DEVICE static void invalidate_barriers(typename T::SharedStorage& shared) {
+    for (auto& barrier : shared.full) mbarrier_invalidate(&barrier);
+    for (auto& barrier : shared.empty) mbarrier_invalidate(&barrier);
+  }
+
   // Keys of a sweep, in whole tiles. Keys are counted on through both sweeps: the tile at `key` of the
   // second is the one at sweep_keys() + key.
   CUTE_DEVICE int sweep_keys() const { return (keys + T::kBlockN - 1) / T::kBlockN * T::kBlockN; }

@@ -4,32 +4,33 @@
 // each goes from block to block of 16 rows, and the rows that its next sweep needs arrive in registers during
 // this one. Steps of 16 keys overlap: the product over tokens of one step runs between those over features of
 // the next. Where there is room beside the keys, sweep 1 leaves the weights P (1 - t^2) to sweep 2 in
-// shared memory; else sweep 2 computes S again. Sequences too long for that pass panel by panel.
+// shared memory; else sweep 2 computes S again. Rows of sequences too long for that are streamed, as in
+// row_kernel.h.
 #pragma once
 
 #include "resident_traits.h"
 #include "row_io.h"
+#include "row_kernel.h"
 #include "row_softmax.h"
 
 namespace ragged_attention {
 
-// Loads K and V of keys [begin, begin + 16 * steps); CTA barriers before and after are the caller's.
+// Loads K and V of `steps` x 16 keys; CTA barriers before and after are the caller's.
 template <class T>
-CUTE_DEVICE void load_panel(Problem const& p, typename T::SharedStorage& shared, int begin,
-                            int steps) {
+CUTE_DEVICE void load_keys(Problem const& p, typename T::SharedStorage& shared, int steps) {
   using Element = typename T::Element;
   constexpr int kBlocks = kHeadDim / 32;
-  Tile const& tile = shared.tile;
+  Tile const& tile = shared.share.tile;
   for (int i = threadIdx.x; i < steps * kBlocks * 16; i += T::kThreads) {
     int const row = i % 16, block = i / 16 % kBlocks, step = i / (16 * kBlocks);
-    int const key = begin + step * 16 + row;
+    int const key = step * 16 + row;
     bool const valid = key < tile.keys;
     int64_t const token = tile.k_begin + (valid ? key : 0);
     auto source = [&](View const& view) {
       return static_cast<Element const*>(view.data) + token * view.token_stride;
     };
-    copy_in_quad_order(source(p.k), shared.panel[step].k, row, block, valid);
-    copy_in_quad_order(source(p.v), shared.panel[step].v, row, block, valid);
+    copy_in_quad_order(source(p.k), shared.resident.keys[step].k, row, block, valid);
+    copy_in_quad_order(source(p.v), shared.resident.keys[step].v, row, block, valid);
   }
 }
 
@@ -46,17 +47,17 @@ CUTE_DEVICE void copy_slopes(Problem const& p, int sequence, float* slopes, int 
   cp_async_fence();
 }
 
-// A lane's ldmatrix sources in the panel.
+// A lane's ldmatrix sources in the keys.
 template <class T>
-struct PanelSources {
+struct KeySources {
   typename T::FeatureSource features;
   typename T::TokenSource tokens;
 
-  CUTE_DEVICE PanelSources(typename T::SharedStorage const& shared, int lane)
-      : features(shared.panel[0].k, lane), tokens(shared.panel[0].k, lane) {}
+  CUTE_DEVICE KeySources(typename T::SharedStorage const& shared, int lane)
+      : features(shared.resident.keys[0].k, lane), tokens(shared.resident.keys[0].k, lane) {}
 
   CUTE_DEVICE static int k(int step) {
-    return step * int(sizeof(typename T::PanelStep) / sizeof(typename T::Element));
+    return step * int(sizeof(typename T::KeyStep) / sizeof(typename T::Element));
   }
   CUTE_DEVICE static int v(int step) { return k(step) + T::kBlockN * kHeadDim; }
 };
@@ -84,23 +85,23 @@ CUTE_DEVICE void overlap_steps(int steps, Features const& features, MakeOperand 
 // This lane's weights of a step: an A operand ((2,2,2),1,1).
 template <class T>
 CUTE_DEVICE uint4& weights_of(typename T::SharedStorage& shared, int step) {
-  return shared.weighed.weights[threadIdx.x / 32][step][threadIdx.x % 32];
+  return shared.resident.weighed.weights[threadIdx.x / 32][step][threadIdx.x % 32];
 }
 
-// Sweep 1 over a panel of `steps` x 16 keys that begins at `begin`: O += P V; kWeigh: stores the weights.
+// Sweep 1 over `steps` x 16 keys: O += P V; kWeigh: stores the weights.
 template <class T, bool kWeigh, class TensorO>
 CUTE_DEVICE void sweep_forward(RowSoftmax<T>& softmax, typename T::Operand const& q, TensorO& tOrO,
-                               typename T::SharedStorage& shared, PanelSources<T> const& panel,
-                               int begin, int steps) {
+                               typename T::SharedStorage& shared, KeySources<T> const& keys,
+                               int steps) {
   using Element = typename T::Element;
   auto features = [&](int step, auto between) {
     Tensor tSrS = make_accumulator<Element, T::kWarpRows, T::kBlockN>();  // ((2,2),M,2)
     clear(tSrS);
-    multiply_over_features<Element>(tSrS, q, panel.features.shifted(panel.k(step)), between);
+    multiply_over_features<Element>(tSrS, q, keys.features.shifted(keys.k(step)), between);
     return tSrS;
   };
   auto operand = [&](int step, auto may_end, auto&& tSrS) {
-    int const key = begin + step * T::kBlockN;
+    int const key = step * T::kBlockN;
     if constexpr (kWeigh) {
       Tensor tSrW = make_fragment_like(tSrS);
       Tensor const tOrP = softmax.template probabilities_and_weights<may_end>(tSrS, tSrW, key);
@@ -111,7 +112,7 @@ CUTE_DEVICE void sweep_forward(RowSoftmax<T>& softmax, typename T::Operand const
     }
   };
   overlap_steps(steps, features, operand, [&](int step, auto const& tOrP, int d) {
-    token_step<Element>(tOrO, tOrP, panel.tokens.shifted(panel.v(step)), 0, d);
+    token_step<Element>(tOrO, tOrP, keys.tokens.shifted(keys.v(step)), 0, d);
   });
 }
 
@@ -119,12 +120,12 @@ CUTE_DEVICE void sweep_forward(RowSoftmax<T>& softmax, typename T::Operand const
 template <class T, class TensorQ>
 CUTE_DEVICE void sweep_backward(RowSoftmax<T> const& softmax, typename T::Operand const& dout,
                                 TensorQ& tQrdQ, typename T::SharedStorage& shared,
-                                PanelSources<T> const& panel, int steps) {
+                                KeySources<T> const& keys, int steps) {
   using Element = typename T::Element;
   auto features = [&](int step, auto between) {
     Tensor tSrdP = make_accumulator<Element, T::kWarpRows, T::kBlockN>();  // ((2,2),M,2)
     softmax.start_at_neg_delta(tSrdP);
-    multiply_over_features<Element>(tSrdP, dout, panel.features.shifted(panel.v(step)), between);
+    multiply_over_features<Element>(tSrdP, dout, keys.features.shifted(keys.v(step)), between);
     return tSrdP;
   };
   auto operand = [&](int step, auto, auto&& tSrdP) {
@@ -134,7 +135,7 @@ CUTE_DEVICE void sweep_backward(RowSoftmax<T> const& softmax, typename T::Operan
     return pack_operand<Element>(tSrdP);
   };
   overlap_steps(steps, features, operand, [&](int step, auto const& tQrdX, int d) {
-    token_step<Element>(tQrdQ, tQrdX, panel.tokens.shifted(panel.k(step)), 0, d);
+    token_step<Element>(tQrdQ, tQrdX, keys.tokens.shifted(keys.k(step)), 0, d);
   });
 }
 
@@ -142,15 +143,15 @@ CUTE_DEVICE void sweep_backward(RowSoftmax<T> const& softmax, typename T::Operan
 template <class T, class TensorQ>
 CUTE_DEVICE void sweep_backward_anew(RowSoftmax<T> const& softmax, typename T::Operand const& q,
                                      typename T::Operand const& dout, TensorQ& tQrdQ,
-                                     PanelSources<T> const& panel, int begin, int steps) {
+                                     KeySources<T> const& keys, int steps) {
   using Element = typename T::Element;
   auto features = [&](int step, auto between) {
     Tensor tSrS = make_accumulator<Element, T::kWarpRows, T::kBlockN>();   // ((2,2),M,2)
     Tensor tSrdP = make_accumulator<Element, T::kWarpRows, T::kBlockN>();  // ((2,2),M,2)
     clear(tSrS);
     softmax.start_at_neg_delta(tSrdP);
-    auto const v = panel.features.shifted(panel.v(step));
-    multiply_over_features<Element>(tSrS, q, panel.features.shifted(panel.k(step)), [&](int d) {
+    auto const v = keys.features.shifted(keys.v(step));
+    multiply_over_features<Element>(tSrS, q, keys.features.shifted(keys.k(step)), [&](int d) {
       feature_step<Element>(tSrdP, dout(d), v, d);
       between(d);
     });
@@ -158,7 +159,7 @@ CUTE_DEVICE void sweep_backward_anew(RowSoftmax<T> const& softmax, typename T::O
   };
   auto operand = [&](int step, auto may_end, auto&& accumulators) {
     auto& [tSrS, tSrdP] = accumulators;
-    int const key = begin + step * T::kBlockN;
+    int const key = step * T::kBlockN;
     softmax.weigh(tSrS, key, 0, 1);
     if constexpr (may_end) softmax.mask_keys(tSrS, key);
     CUTE_UNROLL
@@ -166,39 +167,21 @@ CUTE_DEVICE void sweep_backward_anew(RowSoftmax<T> const& softmax, typename T::O
     return pack_operand<Element>(tSrdP);
   };
   overlap_steps(steps, features, operand, [&](int step, auto const& tQrdX, int d) {
-    token_step<Element>(tQrdQ, tQrdX, panel.tokens.shifted(panel.k(step)), 0, d);
+    token_step<Element>(tQrdQ, tQrdX, keys.tokens.shifted(keys.k(step)), 0, d);
   });
 }
 
-// The blocks of one share, warps in turn. kWeigh: all keys lie in one panel, with weights beside them.
+// The blocks of one share, warps in turn. kWeigh: there is room for weights beside the keys.
 template <class T, bool kWeigh>
-CUTE_DEVICE void resident_blocks(KernelParams const& params, typename T::SharedStorage& shared,
-                                 Share const& share) {
+CUTE_DEVICE void resident_blocks(KernelParams const& params) {
   using Element = typename T::Element;
+  auto& shared = shared_storage<typename T::SharedStorage>();  // anew, so that it is known as shared
   Problem const& p = params.problem;
   // read from shared memory where it is needed: registers are short in between
-  Tile const& tile = shared.tile;
-  int const warp = threadIdx.x / 32;
-  int const lane = threadIdx.x % 32;
-  constexpr int kPanelKeys = T::kPanelSteps * T::kBlockN;
-  bool const whole = kWeigh || tile.keys <= kPanelKeys;
-  auto steps_from = [&](int begin) {
-    return (min(tile.keys - begin, kPanelKeys) + T::kBlockN - 1) / T::kBlockN;
-  };
-  auto for_panels = [&](auto sweep) {
-    if constexpr (kWeigh) {
-      sweep(0, steps_from(0));
-    } else {
-      for (int begin = 0; begin < tile.keys; begin += kPanelKeys) {
-        if (!whole) {
-          __syncthreads();
-          load_panel<T>(p, shared, begin, steps_from(begin));
-          __syncthreads();
-        }
-        sweep(begin, steps_from(begin));
-      }
-    }
-  };
+  Tile const& tile = shared.share.tile;
+  int const thread = opaque_thread_index(), warp = thread / 32, lane = thread % 32;
+  Share const& share = shared.share;
+  auto steps = [&] { return (tile.keys + T::kBlockN - 1) / T::kBlockN; };
   // Rows past the last are the last one again, and are not stored.
   auto row_at = [&](int block, int half) {
     int const row = block * T::kWarpRows + half * 8 + lane / 4;
@@ -219,36 +202,33 @@ CUTE_DEVICE void resident_blocks(KernelParams const& params, typename T::SharedS
     CUTE_UNROLL
     for (int half = 0; half < 2; ++half) {
       int const row = block * T::kWarpRows + half * 8 + lane / 4;
-      if (block < share.end && row < tile.queries * p.heads) {
+      if (row < tile.queries * p.heads) {
         store(half, tile.q_begin * int64_t{p.heads} + row);
       }
     }
   };
 
+  copy_slopes(p, tile.sequence, shared.resident.slopes, T::kThreads);
   typename T::Operand q, dout;  // (M,160)
   load(p.q, share.begin + warp, q);
-  if (whole) load_panel<T>(p, shared, 0, steps_from(0));
+  load_keys<T>(p, shared, steps());
   cp_async_wait<0>();  // the slopes
   __syncthreads();
-  PanelSources<T> const panel(shared, lane);
-  for (int first = share.begin; first < share.end; first += T::kWarps) {
-    int const block = first + warp;
-    if (whole && block >= share.end) break;  // panels need all warps at every load
+  KeySources<T> const keys(shared, lane);
+  for (int block = share.begin + warp; block < share.end; block += T::kWarps) {
     q.settle();
     load(p.dout, block, dout);
     RegisterRowScores scores;
     CUTE_UNROLL
     for (int half = 0; half < 2; ++half) {
       RowCursor const at = row_at(block, half);
-      scores.rows[half] = make_row_score(tile, at.token, -kLog2E * shared.slopes[at.head]);
+      scores.rows[half] = make_row_score(tile, at.token, -kLog2E * shared.resident.slopes[at.head]);
     }
     RowSoftmax<T> softmax(params.score, scores, tile, lane);
 
     Tensor tOrO = make_accumulator<Element, T::kWarpRows, kHeadDim>();  // ((2,2),M,20)
     clear(tOrO);
-    for_panels([&](int begin, int steps) {
-      sweep_forward<T, kWeigh>(softmax, q, tOrO, shared, panel, begin, steps);
-    });
+    sweep_forward<T, kWeigh>(softmax, q, tOrO, shared, keys, steps());
     dout.settle();
     softmax.finish(tOrO, dout);
     for_rows(block, [&](int half, int64_t row) {
@@ -261,11 +241,9 @@ CUTE_DEVICE void resident_blocks(KernelParams const& params, typename T::SharedS
     clear(tQrdQ);
     if constexpr (kWeigh) {
       load(p.q, block + T::kWarps, q);
-      sweep_backward<T>(softmax, dout, tQrdQ, shared, panel, steps_from(0));
+      sweep_backward<T>(softmax, dout, tQrdQ, shared, keys, steps());
     } else {
-      for_panels([&](int begin, int steps) {
-        sweep_backward_anew<T>(softmax, q, dout, tQrdQ, panel, begin, steps);
-      });
+      sweep_backward_anew<T>(softmax, q, dout, tQrdQ, keys, steps());
       load(p.q, block + T::kWarps, q);
     }
     for_rows(block, [&](int half, int64_t row) {
@@ -276,26 +254,48 @@ CUTE_DEVICE void resident_blocks(KernelParams const& params, typename T::SharedS
   }
 }
 
+// The share's rows, whose keys do not fit, as in row_kernel.h.
 template <class T>
-CUTE_DEVICE void resident_share(KernelParams const& params, typename T::SharedStorage& shared,
-                                Share const& share) {
-  Problem const& p = params.problem;
-  Tile const& tile = shared.tile;
-  __syncthreads();  // all warps have left the tile before
+CUTE_DEVICE void streamed_rows(KernelParams const& params) {
+  using Streamed = typename T::Streamed;
+  auto& shared = shared_storage<typename T::SharedStorage>();  // anew, so that it is known as shared
+  auto& streamed = shared.streamed;
+  auto const& share = shared.share;
+  auto end = [&] { return min(share.tile.queries * params.problem.heads, share.end * T::kWarpRows); };
   if (threadIdx.x == 0) {
-    shared.tile = params.row_cut(T::kWarpRows).tile(share.segment, share.begin, share.span);
+    streamed.tile = share.tile;
+    streamed.rows.end = share.begin * T::kWarpRows;
   }
   __syncthreads();
+  while (streamed.rows.end < end()) {
+    __syncthreads();  // all have seen it
+    if (threadIdx.x == 0) {
+      int const begin = streamed.rows.end;
+      streamed.rows = {begin, min(begin + Streamed::kBlockM, end())};
+    }
+    __syncthreads();
+    stream_rows<Streamed>(params, streamed, opaque_thread_index());
+    __syncthreads();
+    if (threadIdx.x == 0) KeyRing<Streamed>::invalidate_barriers(streamed);
+  }
+}
+
+template <class T>
+CUTE_DEVICE void share_rows(KernelParams const& params) {
+  Problem const& p = params.problem;
+  auto const& shared = shared_storage<typename T::SharedStorage>();
+  Share const& share = shared.share;
+  Tile const& tile = share.tile;
   if (tile.keys == 0) {
     int const begin = share.begin * T::kWarpRows;
     int const end = min(tile.queries * p.heads, share.end * T::kWarpRows);
     return store_zero_rows(p, tile.q_begin * int64_t{p.heads} + begin, end - begin, T::kThreads);
   }
-  copy_slopes(p, tile.sequence, shared.slopes, T::kThreads);
+  if (tile.keys > T::kResidentKeys) return streamed_rows<T>(params);
   if constexpr (T::kWeighedKeys > 0) {
-    if (tile.keys <= T::kWeighedKeys) return resident_blocks<T, true>(params, shared, share);
+    if (tile.keys <= T::kWeighedKeys) return resident_blocks<T, true>(params);
   }
-  resident_blocks<T, false>(params, shared, share);
+  resident_blocks<T, false>(params);
 }
 
 template <class T>
@@ -304,9 +304,11 @@ __global__ void __launch_bounds__(T::kThreads, 1)
   if constexpr (T::kCompiled) {
     auto& shared = shared_storage<typename T::SharedStorage>();
     prepare_key_kernel(params, T::kThreads);
-    for_own_shares<T::kThreads>(
-        params.row_cut(T::kWarpRows), T::block_costs(), shared.partition,
-        [&](Share const& share) { resident_share<T>(params, shared, share); });
+    shared.partition.start();
+    while (find_share<T::kThreads>(params.row_cut(T::kWarpRows), T::block_costs(), shared.partition,
+                                   shared.share)) {
+      share_rows<T>(params);
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 #include "../tiles.h"
 #include "row_partition.h"
 #include "row_score.h"
+#include "row_traits.h"
 
 namespace ragged_attention {
 
@@ -19,12 +20,14 @@ struct ResidentTraits {
   static constexpr int kStrips = 1;
   static constexpr int kWarpRows = 16;                              // rows of a warp's block
   static constexpr int kBlockN = 16;                                // keys a step
-  static constexpr int kPanelSteps = TileRow::kResidentKeys / 16;   // in shared memory
+  static constexpr int kResidentKeys = TileRow::kResidentKeys;      // in shared memory
   static constexpr int kWeighedSteps = TileRow::kWeighedKeys / 16;  // with weights beside them
   // a running maximum that rises would change weights
   static constexpr int kWeighedKeys = kKind == ScoreKind::kBounded ? TileRow::kWeighedKeys : 0;
+  using Streamed = RowTraits<Element, TileRow, kKind>;  // of sequences with more keys
+  static_assert(kThreads == Streamed::kThreads, "the same CTA does both");
   CUTE_HOST_DEVICE static constexpr BlockCosts block_costs() {
-    return {kWeighedKeys, TileRow::kResidentKeys};
+    return {kWeighedKeys, kResidentKeys};
   }
 
   using FeatureSource = FragmentSource<Element, kBlockN, Order::kChunksFirst>;
@@ -33,23 +36,29 @@ struct ResidentTraits {
   using Scores = RegisterRowScores;
 
   // Features in quad order.
-  struct alignas(128) PanelStep {
+  struct alignas(128) KeyStep {
     Element k[kBlockN * kHeadDim];  // (N,160)
     Element v[kBlockN * kHeadDim];  // (N,160)
   };
   // w = P (1 - t^2) of a warp's rows: A fragments, 16-bit, between the sweeps.
-  struct WeighedPanel {
-    PanelStep steps[kWeighedSteps];
+  struct WeighedKeys {
+    KeyStep keys[kWeighedSteps];
     uint4 weights[kWarps][kWeighedSteps][32];
+  };
+  struct Resident {
+    union {
+      KeyStep keys[kResidentKeys / kBlockN];
+      WeighedKeys weighed;
+    };
+    float slopes[kMaxHeads];  // of the sequence
   };
   struct SharedStorage {
     union {
-      PanelStep panel[kPanelSteps];
-      WeighedPanel weighed;
+      Resident resident;
+      typename Streamed::SharedStorage streamed;
     };
-    float slopes[kMaxHeads];  // of the sequence
-    PartitionStorage<kThreads> partition;
-    Tile tile;
+    RowPartition<kThreads> partition;
+    Share share;
   };
   static_assert(sizeof(SharedStorage) <= TileRow::kMaxSharedMemory,
                 "more shared memory than one CTA has");

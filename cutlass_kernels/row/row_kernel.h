@@ -49,26 +49,22 @@ CUTE_DEVICE void for_key_blocks(Tile const& tile, Step const& step) {
   }
 }
 
-template <class T>
-CUTE_DEVICE void row_cta(KernelParams const& params) {
+// The rows `shared.rows` of `shared.tile`, at most kBlockM; the tile has keys. All threads of the CTA call it
+// after a barrier; `thread` is its index.
+template <class T, class Index>
+CUTE_DEVICE void stream_rows(KernelParams const& params, typename T::SharedStorage& shared,
+                             Index thread) {
   using Element = typename T::Element;
-  auto& shared = shared_storage<typename T::SharedStorage>();
   Problem const& p = params.problem;
-  int const warp = threadIdx.x / 32;
-  int const lane = threadIdx.x % 32;
-
-  prepare_key_kernel(params, T::kThreads);
-  find_tile<T::kThreads>(params.row_cut(T::kBlockM), blockIdx.x, shared.search, shared.tile);
+  int const warp = thread / 32, lane = thread % 32;
   // read from shared memory where they are needed: registers are short in between
   Tile const& tile = shared.tile;
-  auto first_row = [&] { return tile.block * T::kBlockM; };  // within the sequence
-  auto rows = [&] { return min(tile.queries * p.heads - first_row(), T::kBlockM); };
+  auto first_row = [&] { return shared.rows.begin; };
+  auto rows = [&] { return shared.rows.end - shared.rows.begin; };
   auto packed_row = [&] { return tile.q_begin * p.heads + first_row(); };
-  if (rows() <= 0) return;  // the grid is an upper bound
-  if (tile.keys == 0) return store_zero_rows(p, packed_row(), rows(), T::kThreads);
 
   auto& own = shared.tiles.operands;
-  auto* const scores = shared.rows + warp * T::kWarpRows;
+  auto* const scores = shared.scores + warp * T::kWarpRows;
   int const warp_row = warp * T::kWarpRows;
   auto copy_own = [&](View const& view, Element* target) {
     copy_rows<T>(params, view, tile, first_row() + warp_row, rows() - warp_row, target, lane);
@@ -146,6 +142,24 @@ CUTE_DEVICE void row_cta(KernelParams const& params) {
     store_row(tQrdQ, m, half, p.scale,
               static_cast<Element*>(p.dq) + (packed_row() + row) * kHeadDim, row < rows(), lane);
   }
+}
+
+template <class T>
+CUTE_DEVICE void row_cta(KernelParams const& params) {
+  auto& shared = shared_storage<typename T::SharedStorage>();
+  Problem const& p = params.problem;
+  prepare_key_kernel(params, T::kThreads);
+  find_tile<T::kThreads>(params.row_cut(T::kBlockM), blockIdx.x, shared.search, shared.tile);
+  Tile const& tile = shared.tile;
+  int const first = tile.block * T::kBlockM;
+  int const rows = min(tile.queries * p.heads - first, T::kBlockM);
+  if (rows <= 0) return;  // the grid is an upper bound
+  if (tile.keys == 0) {
+    return store_zero_rows(p, tile.q_begin * int64_t{p.heads} + first, rows, T::kThreads);
+  }
+  if (threadIdx.x == 0) shared.rows = {first, first + rows};
+  __syncthreads();
+  stream_rows<T>(params, shared, threadIdx.x);
 }
 
 template <class T>

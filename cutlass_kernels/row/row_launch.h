@@ -10,12 +10,10 @@ namespace ragged_attention {
 template <class Element, class TileRow, ScoreKind kKind>
 void launch_row_kind(KernelParams const& params, Plan const& plan, cudaStream_t stream) {
   dim3 const grid(plan.row_ctas);
-  if constexpr (TileRow::kResidentMeanKeys > 0) {
-    if (plan.resident_rows) {
-      using T = ResidentTraits<Element, TileRow, kKind>;
-      return launch(resident_row_kernel<T>, grid, T::kThreads, sizeof(typename T::SharedStorage),
-                    params, Start::kAfter, stream, "resident row kernel");
-    }
+  if (plan.resident_rows) {
+    using T = ResidentTraits<Element, TileRow, kKind>;
+    return launch(resident_row_kernel<T>, grid, T::kThreads, sizeof(typename T::SharedStorage),
+                  params, Start::kAfter, stream, "resident row kernel");
   }
   using T = RowTraits<Element, TileRow, kKind>;
   launch(row_kernel<T>, grid, T::kThreads, sizeof(typename T::SharedStorage), params, Start::kAfter,

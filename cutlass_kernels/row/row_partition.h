@@ -7,51 +7,113 @@
 
 namespace ragged_attention {
 
-// How a block's cost grows with its keys, in quarters of the cheapest step of 16 keys.
+// What a block of 16 rows costs, in quarters of the cheapest step of 16 keys; as measured.
 struct BlockCosts {
   int weighed_keys;   // up to so many, sweep 2 has its weights from sweep 1
   int resident_keys;  // up to so many, keys stay in shared memory
 
   CUTE_HOST_DEVICE int64_t of(Span const& span) const {
-    constexpr int kWeighed = 4, kResident = 5, kByPanels = 8;  // a step
-    constexpr int kBlock = 12;
     int const keys = span.other_length;
-    if (keys == 0) return kWeighed;
-    int const step = keys <= weighed_keys    ? kWeighed
-                     : keys <= resident_keys ? kResident
-                                             : kByPanels;
-    return int64_t{step} * ((keys + 15) / 16) + kBlock;
+    if (keys == 0) return 4;
+    auto steps = [&](int step) { return int64_t{(keys + step - 1) / step}; };
+    if (keys <= weighed_keys) return 12 + 4 * steps(16);
+    if (keys <= resident_keys) return 12 + 5 * steps(16);
+    return 28 + 10 * steps(32);  // streamed
   }
 };
 
-// The part of a segment that one CTA works on: blocks [begin, end).
+// A part of a sequence's rows.
 struct Share {
-  int segment;
-  Span span;
-  int begin, end;
+  Tile tile;       // its block has no meaning
+  int begin, end;  // blocks of rows
+};
+
+// Which share is next. It lies in shared memory, since registers are short while a CTA works on a share.
+template <int kThreads>
+struct RowPartition {
+  int64_t starts[kThreads + 1];  // where the segments of a chunk begin on the line, and the chunk's end
+  int64_t warp_sums[kThreads / 32];
+  Stretch own;     // of this CTA
+  int chunk;       // its first segment
+  int next, last;  // those of its segments that are still to come
+
+  CUTE_DEVICE void start() {
+    if (threadIdx.x != 0) return;
+    chunk = -kThreads;
+    next = last = 0;
+    starts[kThreads] = 0;
+  }
 };
 
 #ifdef __CUDACC__
-// Calls work(share) for each share of this CTA, in order. All threads of the CTA call it.
-template <int kThreads, class Work>
-CUTE_DEVICE void for_own_shares(Cut const& cut, BlockCosts const& costs,
-                                PartitionStorage<kThreads>& storage, Work const& work) {
-  for_own_stretches<kThreads>(
-      cut.own.count(), storage,
-      [&](int segment) {
-        Span const span = cut.span(segment);
-        return cut.blocks(span) * costs.of(span);
-      },
-      [](int64_t whole) { return equal_stretch(whole, blockIdx.x, gridDim.x); },
-      [&](int segment, int64_t start, Stretch const& stretch) {
-        Span const span = cut.span(segment);
-        int64_t const cost = costs.of(span);
-        auto first_at = [&](int64_t point) {
-          return static_cast<int>((point - start + cost - 1) / cost);
-        };
-        Share const share{segment, span, first_at(stretch.low), first_at(stretch.high)};
-        if (share.begin < share.end) work(share);
-      });
+// The first chunk of segments, or the one after that of `partition`; false if the stretch ends before.
+template <int kThreads>
+CUTE_DEVICE bool find_chunk(Cut const& cut, BlockCosts const& costs,
+                            RowPartition<kThreads>& partition) {
+  int const count = cut.own.count();
+  auto chunk_cost = [&](int chunk) {
+    int const segment = chunk + static_cast<int>(threadIdx.x);
+    if (segment >= count) return int64_t{0};
+    Span const span = cut.span(segment);
+    return cut.blocks(span) * costs.of(span);
+  };
+  int const chunk = partition.chunk + kThreads;
+  int64_t const chunk_start = partition.starts[kThreads];
+  if (chunk >= count || (chunk > 0 && chunk_start >= partition.own.high)) return false;
+  int64_t const cost = chunk_cost(chunk);
+  int64_t chunk_total;
+  int64_t const start =
+      chunk_start + exclusive_sum<kThreads>(cost, partition.warp_sums, chunk_total);
+  if (chunk == 0) {
+    int64_t whole = chunk_total, total;
+    for (int other = kThreads; other < count; other += kThreads) {
+      exclusive_sum<kThreads>(chunk_cost(other), partition.warp_sums, total);
+      whole += total;
+    }
+    if (threadIdx.x == 0) partition.own = equal_stretch(whole, blockIdx.x, gridDim.x);
+    __syncthreads();
+  }
+  partition.starts[threadIdx.x] = start;
+  int const next = __syncthreads_count(start + cost <= partition.own.low);
+  int const last = __syncthreads_count(start < partition.own.high);
+  if (threadIdx.x == 0) {
+    partition.starts[kThreads] = chunk_start + chunk_total;
+    partition.chunk = chunk;
+    partition.next = next;
+    partition.last = last;
+  }
+  __syncthreads();
+  return true;
+}
+
+// The next share of this CTA; false if there is none. All threads of the CTA call it, after start() has been.
+template <int kThreads>
+CUTE_DEVICE bool find_share(Cut const& cut, BlockCosts const& costs,
+                            RowPartition<kThreads>& partition, Share& share) {
+  __syncthreads();  // all have left the share before
+  while (true) {
+    while (partition.next >= partition.last) {
+      if (!find_chunk<kThreads>(cut, costs, partition)) return false;
+    }
+    int const index = partition.next;
+    __syncthreads();  // all have read it
+    if (threadIdx.x == 0) {
+      int const segment = partition.chunk + index;
+      Span const span = cut.span(segment);
+      int64_t const start = partition.starts[index], end = partition.starts[index + 1];
+      int64_t const cost = costs.of(span);
+      // the first block that begins at or after `point` of the line
+      auto block_at = [&](int64_t point) {
+        return static_cast<int>(((point < end ? point : end) - start + cost - 1) / cost);
+      };
+      share.tile = cut.tile(segment, 0, span);
+      share.begin = block_at(start < partition.own.low ? partition.own.low : start);
+      share.end = block_at(partition.own.high);
+      partition.next = index + 1;
+    }
+    __syncthreads();
+    if (share.begin < share.end) return true;
+  }
 }
 #endif
 

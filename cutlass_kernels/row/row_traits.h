@@ -57,7 +57,8 @@ struct RowTraits {
       std::conditional_t<kRingReusesOperands, OneAfterTheOther, SideBySide> tiles;
     };
     Tile tile;
-    RowScore rows[kBlockM];
+    RowRange rows;  // of the tile's sequence
+    RowScore scores[kBlockM];
     uint64_t full[kStages];
     uint64_t empty[kStages];
   };

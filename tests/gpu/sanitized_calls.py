@@ -12,7 +12,8 @@ from support import Lengths, make_problem, run, strided_copy
 
 RAGGED_LENGTHS: Lengths = [(33, 65), (0, 9), (130, 40), (4, 0), (1, 129), (65, 97)]
 LONG_KEYS: Lengths = [(20, 420), (3, 290)]  # streamed rows and the wider key tiles of the sm90 row
-SOME_LONG: Lengths = [(9, 400), (5, 300), (12, 17), (3, 60)]  # resident rows by panels, and without
+# resident rows with weights and without, and streamed ones among them
+SOME_LONG: Lengths = [(99, 400), (5, 300), (12, 17), (40, 120), (3, 60)]
 
 
 def on_the_gpu(problem: dict[str, object]) -> dict[str, object]:

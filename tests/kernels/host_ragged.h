@@ -81,14 +81,17 @@ inline py::array_t<int64_t> partition_rows(Offsets const& cu_q, Offsets const& c
                                            int weighed_keys, int resident_keys, int ctas) {
   Cut const cut = ragged_params(cu_q, cu_k, total_q, total_k, heads).row_cut(block);
   BlockCosts const costs{weighed_keys, resident_keys};
-  static PartitionStorage<kPartitionThreads> storage;
+  static RowPartition<kPartitionThreads> partition;
+  static Share share;
   std::vector<int64_t> shares;
   for_grid(ctas, [&](int cta) {
-    for_own_shares<kPartitionThreads>(cut, costs, storage, [&](Share const& share) {
-      if (HostBlock::thread_index.x != 0) return;
+    partition.start();
+    while (find_share<kPartitionThreads>(cut, costs, partition, share)) {
+      if (HostBlock::thread_index.x != 0) continue;
+      Span const span = cut.span(share.tile.sequence + 1);
       shares.insert(shares.end(),
-                    {cta, share.segment - 1, share.begin, share.end, costs.of(share.span)});
-    });
+                    {cta, share.tile.sequence, share.begin, share.end, costs.of(span)});
+    }
   });
   return as_table(shares, 5);
 }

@@ -58,10 +58,12 @@ py::dict key_record(char const* kernel) {
 template <class T, class TileRow>
 py::dict resident_record() {
   using Storage = typename T::SharedStorage;
-  using Step = typename T::PanelStep;
+  using Resident = typename T::Resident;
+  using Step = typename T::KeyStep;
   return traits_record<T, TileRow>(
       "resident row", 1,
-      py::make_tuple(offsetof(Storage, panel), offsetof(Storage, weighed), offsetof(Step, v),
+      py::make_tuple(offsetof(Storage, resident), offsetof(Storage, streamed),
+                     offsetof(Resident, keys), offsetof(Resident, weighed), offsetof(Step, v),
                      sizeof(Step)),
       2 * TileRow::kResidentKeys * kHeadDim * sizeof(typename T::Element));
 }
@@ -74,9 +76,7 @@ void append_traits(py::list& records) {
   using Short = KeyKernelTraits<half_t, TileRow, typename TileRow::ShortKeys, kKind>;
   records.append(key_record<Long, TileRow>("long keys"));
   records.append(key_record<Short, TileRow>("short keys"));
-  if constexpr (TileRow::kResidentMeanKeys > 0) {
-    records.append(resident_record<ResidentTraits<half_t, TileRow, kKind>, TileRow>());
-  }
+  records.append(resident_record<ResidentTraits<half_t, TileRow, kKind>, TileRow>());
 }
 
 inline py::list traits() {

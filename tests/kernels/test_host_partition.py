@@ -106,8 +106,8 @@ def test_cost_grows_with_the_keys(kernels_host: ModuleType) -> None:
     cu_q, cu_k = offsets(np.full(len(keys), 16), 0), offsets(keys, 0)
     total_q = 16 * len(keys)
     shares = Shares(*partition_rows(kernels_host, cu_q, cu_k, total_q, int(keys.sum()), 1, 1).T)
-    none, one, full, over, weighed, anew, resident, by_panels = shares.cost
-    assert none < one == full < over < weighed < anew < resident < by_panels
+    none, one, full, over, weighed, anew, resident, streamed = shares.cost
+    assert none < one == full < over < weighed < anew < resident < streamed
     steps = -(-keys // 16)
     per_step = [(b - a) / (m - n) for a, b, n, m in [
         (full, over, steps[2], steps[3]), (over, weighed, steps[3], steps[4])

@@ -18,6 +18,7 @@ KERNELS = {
     ("sm86", "row"),
     ("sm86", "long keys"),
     ("sm86", "short keys"),
+    ("sm86", "resident row"),
     ("sm90", "row"),
     ("sm90", "long keys"),
     ("sm90", "short keys"),
