@@ -11,8 +11,7 @@ from ragged_attention.bench.machine_code.sass import Path
 def assemble(text: str, name: str = "kernel") -> str:
     """A disassembly of these lines, labels resolved; `4 x OP` repeats an instruction."""
     labels, code = {}, []
-    for line in text.strip().splitlines():
-        line = line.strip()
+    for line in filter(None, map(str.strip, text.splitlines())):
         if line.endswith(":"):
             labels[line[:-1]] = 16 * len(code)
             continue

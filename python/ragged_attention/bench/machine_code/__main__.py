@@ -9,6 +9,7 @@ from pathlib import Path
 from ragged_attention.bench.case import load_cases
 from ragged_attention.bench.machine import commit
 from ragged_attention.bench.machine_code import dump, kernels, page, predict, sass
+from ragged_attention.bench.machine_code.loops import main_loops
 from ragged_attention.bench.repository import repository
 
 _ROW = "TilesSm86"
@@ -55,10 +56,10 @@ def make_page(library: Path, top: Path, command: str) -> str:
     loops: predict.Loops = {}
     for function in sass.parse(dump.disassemble(library, "sm_86")):
         if kernel := kernels.identify(function.name, tiles, _ROW):
-            loops[kernel] = kernels.main_loops(function, kernel)
+            loops[kernel] = main_loops(function, kernel)
     cases = load_cases(top / "problems" / "visible_cases.json")
     times = [predict.predict(case, loops, tiles, short_keys) for case in cases]
-    return page.write(loops, times, commit(top) or "unknown", command)
+    return page.write(loops, times, tiles, commit(top) or "unknown", command)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,14 @@
-"""Which kernel a function is, what its CTA looks like, and which warps take which path."""
+"""Which kernel a function is, what its CTA looks like, and how it takes a sequence."""
 
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path as File
 from typing import NamedTuple
 
-from ragged_attention.bench.machine_code import sass
-from ragged_attention.bench.machine_code.pipes import FLOP_PER_HMMA, Clocks, clocks
-from ragged_attention.bench.machine_code.sass import Function, Path
-from ragged_attention.checks import HEAD_DIM
-
-_ROW_BYTES = 2 * HEAD_DIM  # of one row of a 16-bit tensor
-_COPY_BYTES = 32 * 16  # of one asynchronous copy of a warp
 _DTYPES = {"half_t": "float16", "bfloat16_t": "bfloat16"}
 _SCORES = ("bounded", "general")  # enum ScoreKind
+STEP = 16  # keys that pass at once in the resident row kernel, and rows of a warp
 
 
 class Tiles(NamedTuple):
@@ -23,42 +18,42 @@ class Tiles(NamedTuple):
     shapes: dict[str, dict[str, int]]  # the key kernel's shapes: "LongKeys", "ShortKeys"
     parameters: tuple[str, ...]  # the names of a key shape's numbers
 
+    def number(self, name: str) -> int:
+        """A constant. Raises ValueError where there is none of that name."""
+        if name not in self.numbers:
+            raise ValueError(f"tiles: no {name}; tiles.h must have it")
+        return self.numbers[name]
+
+
+class Mode(NamedTuple):
+    """One way of a kernel to take a sequence.
+
+    Ends of sequences within a block are multiplied as if they filled it.
+    """
+
+    name: str  # "weighed", "anew" or "streamed"; empty in a kernel of one mode
+    most_keys: float  # of a sequence that it is for
+    rows: int  # of a block
+    keys: int  # of a block
+    blocks: int  # that a CTA multiplies in one iteration
+
 
 @dataclass(frozen=True, eq=False)  # compared and hashed as itself: it is a key of dicts
 class Kernel:
     """A row or key kernel of one row of the tile table."""
 
-    kind: str  # "row" or "key"
+    kind: str  # "row", "resident_row" or "key"
     dtype: str
     score: str  # "bounded" or "general"
-    shape: dict[str, int]  # of the key kernel; empty for the row kernel
+    shape: dict[str, int]  # of the key kernel; empty for the others
     warps: int  # of a CTA
-    own: int  # rows that a CTA of the row kernel owns, or keys of the key kernel
-    streamed: int  # keys or rows that pass in one iteration
+    own: int  # rows that a CTA of a row kernel owns, or keys of the key kernel
+    streamed: int  # keys or rows of one stage of the ring
     roles: int  # kinds of warps: 2 in the key kernel
+    modes: tuple[Mode, ...]  # those for fewer keys first
 
-
-class Role(NamedTuple):
-    """What some warps of a CTA do in one iteration."""
-
-    warps: float
-    path: Path
-
-
-@dataclass(frozen=True)
-class MainLoop:
-    """One main loop of a kernel, for all warps of a CTA, once round."""
-
-    kernel: Kernel
-    name: str  # "sweep 1", "sweep 2" or "rows"
-    roles: tuple[Role, ...]
-    clocks: Clocks
-
-    @property
-    def products(self) -> float:
-        """Matrix products of 160 FLOP x 2 per logit in one iteration."""
-        flop = FLOP_PER_HMMA * sum(r.warps * r.path.count("HMMA") for r in self.roles)
-        return flop / (2 * HEAD_DIM * self.kernel.own * self.kernel.streamed)
+    def __str__(self) -> str:
+        return f"{self.dtype} {self.score} {self.kind}_kernel"
 
 
 def read_tiles(file: File, row: str) -> Tiles:
@@ -86,71 +81,38 @@ def identify(mangled: str, tiles: Tiles, row: str) -> Kernel | None:
 
     Raises ValueError where tiles.h lacks a constant that the kernel's CTA follows from.
     """
-    kind = re.search(r"\d(row|key)_kernel", mangled)
+    kind = re.search(r"\d(row|resident_row|key)_kernel", mangled)
     dtype = re.search(r"\d(half_t|bfloat16_t)", mangled)
     score = re.search(r"ScoreKindE(\d)", mangled)
     if not (kind and dtype and score) or row not in mangled:
         return None
     common = kind[1], _DTYPES[dtype[1]], _SCORES[int(score[1])]
-    try:
-        if kind[1] == "row":
-            n = tiles.numbers
-            warps, strips = n["kRowWarps"], n["kRowStrips"]
-            return Kernel(*common, {}, warps, 16 * warps * strips, n["kRowKeys"], roles=1)
-        numbers = re.search(r"KeyShapeI((?:Li\d+E)+)E", mangled)
-        values = [int(v) for v in re.findall(r"\d+", numbers[1] if numbers else "")]
-        shape = dict(zip(tiles.parameters, values, strict=True))
-        pairs, streamed = shape["kPairs"], shape.get("kRows") or tiles.numbers["kKeyRows"]
-        return Kernel(*common, shape, 2 * pairs, 16 * pairs * shape["kStrips"], streamed, roles=2)
-    except (KeyError, ValueError) as error:
-        raise ValueError(f"tiles: {error} for {kind[1]}_kernel; tiles.h must name it") from error
-
-
-def main_loops(function: Function, kernel: Kernel) -> list[MainLoop]:
-    """The kernel's main loops, in the order of its code; empty where it has no code here."""
-    blocks = sass.blocks_of(function)
-    loops = sass.tensor_loops(blocks)
-    names = [f"sweep {i + 1}" for i in range(len(loops))] if kernel.kind == "row" else ["rows"]
-    found = []
-    for i, loop in enumerate(loops):
-        roles = tuple(_assign(sass.paths(blocks, loop), kernel))
-        name = names[i] if i < len(names) else f"loop {i + 1}"
-        found.append(MainLoop(kernel, name, roles, clocks(list(roles))))
-    return found
-
-
-def _assign(paths: list[Path], kernel: Kernel) -> list[Role]:
-    """Which warps take which path: by MUFU, which one role of two has, and by who copies.
-
-    As many warps copy as a stage needs, given the copies on a path; in a CTA of two roles they are
-    warps of the second.
-    """
-    share = kernel.warps / kernel.roles
-    stage_copies = 2 * kernel.streamed * _ROW_BYTES / _COPY_BYTES
-    chosen = [_best(paths, most_mufu=True), _best(paths, most_mufu=False)][: kernel.roles]
-    roles = []
-    for i, (idle, copying) in enumerate(chosen):
-        copiers = 0.0
-        if i == kernel.roles - 1 and copying is not None:
-            copiers = min(share, stage_copies / sass.copies(copying))
-        if copying is not None and copiers:
-            roles.append(Role(copiers, copying))
-        if share > copiers:
-            roles.append(Role(share - copiers, idle or copying))
-    return roles
-
-
-def _best(paths: list[Path], most_mufu: bool) -> tuple[Path | None, Path | None]:
-    """The longest path of a role without copies, and the longest with."""
-    extreme = (max if most_mufu else min)(path.count("MUFU") for path in paths)
-    role = [path for path in paths if path.count("MUFU") == extreme]
-    most = max(path.count("HMMA") for path in role)
-    role = [path for path in role if path.count("HMMA") == most]
-
-    def longest(some: list[Path]) -> Path | None:
-        return max(some, key=lambda path: path.opcodes.total(), default=None)
-
-    return (
-        longest([path for path in role if not sass.copies(path)]),
-        longest([path for path in role if sass.copies(path)]),
+    if kind[1] == "key":
+        return _key_kernel(common, mangled, tiles)
+    rows = 16 * tiles.number("kRowWarps") * tiles.number("kRowStrips")
+    keys = tiles.number("kRowKeys")
+    if kind[1] == "row":
+        modes = (Mode("", math.inf, rows, keys, blocks=1),)
+        return Kernel(*common, {}, tiles.number("kRowWarps"), rows, keys, 1, modes)
+    warps = tiles.number("kResidentWarps")
+    modes = (
+        Mode("weighed", tiles.number("kWeighedKeys"), STEP, STEP, warps),
+        Mode("anew", tiles.number("kResidentKeys"), STEP, STEP, warps),
+        Mode("streamed", math.inf, rows, keys, blocks=1),
     )
+    if common[2] == "general":  # whose weights may still change when they are made
+        modes = modes[1:]
+    return Kernel(*common, {}, warps, rows, keys, 1, modes)
+
+
+def _key_kernel(common: tuple[str, str, str], mangled: str, tiles: Tiles) -> Kernel:
+    numbers = re.search(r"KeyShapeI((?:Li\d+E)+)E", mangled)
+    values = [int(v) for v in re.findall(r"\d+", numbers[1] if numbers else "")]
+    rows = tiles.number("kKeyRows")
+    try:
+        shape = dict(zip(tiles.parameters, values, strict=True))
+        pairs, keys = shape["kPairs"], 16 * shape["kStrips"]  # a pair without keys skips products
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"tiles: {error} for key_kernel; tiles.h must name it") from error
+    modes = (Mode("", math.inf, rows, keys, blocks=pairs),)
+    return Kernel(*common, shape, 2 * pairs, keys * pairs, rows, 2, modes)

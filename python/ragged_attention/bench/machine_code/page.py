@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from ragged_attention.bench.floor import Work
 from ragged_attention.bench.machine_code import pipes
-from ragged_attention.bench.machine_code.kernels import MainLoop, Role
+from ragged_attention.bench.machine_code.kernels import STEP, Tiles
+from ragged_attention.bench.machine_code.loops import MainLoop, Role
 from ragged_attention.bench.machine_code.predict import A6000, CaseTime, Loops
 
 _COUNTED = {
@@ -17,18 +18,23 @@ _COUNTED = {
     "fp32": pipes.FP32,
     "integer": pipes.INTEGER,
 }
-
+_NAMES = {"row": "row, {} rows", "resident_row": "resident rows", "key": "key, {} keys"}  # by kind
 
 _TEXT = """# What the machine code says about sm_86
 
 Written by `{command}`
-at commit {commit}; a new build wants a new page. The target, an RTX A6000, is not at hand:
-this is reasoning from the code that would run there, not measurement.
+at commit {commit}; a new build wants a new page. The target, an RTX A6000, is not
+at hand: this is reasoning from the code that would run there, not measurement.
 
 ## Instructions that a warp issues in one iteration
 
 One iteration of a main loop takes one stage of the ring:
 {stages}.
+Cases of at most {mean_keys} keys a sequence on average take `resident rows`: up to {resident_keys}
+keys stay in shared memory, and a warp takes {step} of them in one iteration, with {step} rows of
+its own. With the bounded score, sequences of at most {weighed_keys} keys are `weighed`: sweep 1
+leaves the weights of dP to sweep 2, four products in all. With more keys, sweep 2 computes S
+`anew`: five. Sequences whose keys don't fit are `streamed`, as in the row kernel.
 Two kinds of warps share the key kernel's loop: dV warps have the MUFU, dK warps have none, and the
 last of them copy. Where a loop branches, the longest way is counted; a wait counts as one try.
 
@@ -54,11 +60,11 @@ schedulers, one instruction a clock each). Each column is the sum over all warps
 {memory}
 
 The row kernel reads q and dout once and writes out and dq once in any case: K and V of a sequence
-stay in L2 while its row tiles run one after the other. The key kernel streams q and dout past
-every key tile of a sequence. Where key tiles are few, as with long queries, CTAs get equal
-stretches of them and are at different rows: each tile reads its rows for itself. Where every tile
-has its CTA, those of one sequence have neighbouring indices, start together and go at one pace,
-so a row comes from memory once and from L2 for the others, as long as they don't drift apart
+stay in shared memory or L2 while its rows run one after the other. The key kernel streams q and
+dout past every key tile of a sequence. Where key tiles are few, as with long queries, CTAs get
+equal stretches of them and are at different rows: each tile reads its rows for itself. Where every
+tile has its CTA, those of one sequence have neighbouring indices, start together and go at one
+pace, so a row comes from memory once and from L2 for the others, as long as they don't drift apart
 further than `slack`: iterations of q and dout that L2 holds for every group of CTAs in flight that
 share. The ring alone keeps up to three iterations in flight. `unshared` is
 the other extreme: every CTA reads for itself. lse and delta are counted (8 bytes a row), the sums
@@ -69,7 +75,10 @@ of tiles that CTAs share are not.
 Per kernel the larger of tensor and memory time, both kernels added: from `bound` with shared rows
 to `strict` with unshared rows. Tensor time is products x 320 FLOP x logits multiplied /
 ({tflops} TFLOP/s x the part above). `padding` is logits multiplied over logits there are: tiles
-reach past the ends of sequences, in the key kernel no further than a pair of warps' keys.
+reach past the ends of sequences, in the key kernel no further than a pair of warps' keys, in
+resident rows, unless streamed, no further than {step} keys and a warp's {step} rows. Streamed rows
+there count in full tiles, though a CTA's share may end within one. What rows cost beside their main
+loops (loads, masks of the last keys, stores) is left out: the fewer keys, the more it weighs.
 {tflops} TFLOP/s and {gbps:.0f} GB/s are from the data sheet.
 `floor` is that of seven products or four passes.
 
@@ -77,12 +86,16 @@ reach past the ends of sequences, in the key kernel no further than a pair of wa
 """
 
 
-def write(loops: Loops, times: Sequence[CaseTime], commit: str, command: str) -> str:
+def write(loops: Loops, times: Sequence[CaseTime], tiles: Tiles, commit: str, command: str) -> str:
     """The page's text."""
     return _TEXT.format(
         command=command,
         commit=commit,
         stages=_stages(loops),
+        mean_keys=tiles.number("kResidentMeanKeys"),
+        resident_keys=tiles.number("kResidentKeys"),
+        weighed_keys=tiles.number("kWeighedKeys"),
+        step=STEP,
         counts=_counts(loops),
         clocks=_clocks(loops),
         warps_per_scheduler=_warps_per_scheduler(loops),
@@ -100,14 +113,14 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]], texts: int) -> 
 
 
 def _ordered(loops: Loops) -> list[MainLoop]:
-    kernels = sorted(loops, key=lambda k: (k.score, k.kind != "row", k.dtype != "float16"))
+    kinds = list(_NAMES)
+    kernels = sorted(loops, key=lambda k: (k.score, kinds.index(k.kind), k.dtype != "float16"))
     return [loop for kernel in kernels for loop in loops[kernel]]
 
 
 def _names(loop: MainLoop) -> list[str]:
     kernel = loop.kernel
-    shape = f", {kernel.own} keys" if kernel.kind == "key" else f", {kernel.own} rows"
-    return [f"{kernel.kind}{shape}", kernel.dtype, kernel.score, loop.name]
+    return [_NAMES[kernel.kind].format(kernel.own), kernel.dtype, kernel.score, loop.name]
 
 
 def _counts(loops: Loops) -> str:
@@ -186,8 +199,8 @@ def _span(low: float, high: float) -> str:
 
 
 def _stages(loops: Loops) -> str:
-    streamed = {(k.kind, k.streamed) for k in loops}
     what = {"row": "keys for the row kernel", "key": "rows for the key kernel"}
+    streamed = {(k.kind, k.streamed) for k in loops if k.kind in what}
     return ", ".join(f"{n} {what[kind]}" for kind, n in sorted(streamed, reverse=True))
 
 

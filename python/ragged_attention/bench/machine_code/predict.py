@@ -2,18 +2,20 @@
 
 Tensor time counts the tiles that the kernels really multiply, ends of sequences included, at the
 predicted part of the tensor peak. Memory time counts what has to cross the memory bus given 6 MB
-of L2. Left out: how CTAs fill the last wave, launches, the sums of shared tiles (a few percent of
-the bytes).
+of L2. Left out: how CTAs fill the last wave, warps without rows at the end of a CTA's share, what
+rows cost beside their main loops, launches, the sums of shared tiles (a few percent of the bytes).
 """
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from ragged_attention.bench.case import CaseSpec
 from ragged_attention.bench.floor import Ceilings
-from ragged_attention.bench.machine_code.kernels import Kernel, MainLoop, Tiles
+from ragged_attention.bench.machine_code.kernels import Kernel, Mode, Tiles
+from ragged_attention.bench.machine_code.loops import MainLoop
 from ragged_attention.checks import HEAD_DIM
 
 A6000 = Ceilings(mma_tflops=154.8, copy_tbps=0.768)  # data sheet
@@ -86,7 +88,9 @@ def predict(spec: CaseSpec, loops: Loops, tiles: Tiles, short_keys: int) -> Case
     """The case's times. Raises ValueError where no kernel of its dtype and shape was found."""
     short = spec.total_k <= short_keys * spec.batch
     shape = tiles.shapes["ShortKeys" if short else "LongKeys"]
-    row, key = _find(loops, spec.dtype, {}), _find(loops, spec.dtype, shape)
+    resident = spec.total_k <= tiles.number("kResidentMeanKeys") * spec.batch
+    row = _find(loops, "resident_row" if resident else "row", spec.dtype, {})
+    key = _find(loops, "key", spec.dtype, shape)
     rows = [length * spec.heads for length in spec.q_lengths]
     pairs = list(zip(rows, spec.k_lengths, strict=True))
     total_rows = sum(rows)
@@ -94,18 +98,17 @@ def predict(spec: CaseSpec, loops: Loops, tiles: Tiles, short_keys: int) -> Case
     row_time = _kernel_time(
         spec,
         loops[row],
-        sum(_up(r, row.own) * _up(k, row.streamed) for r, k in pairs),
+        _logits(row, pairs),
         (4 * _ROW_BYTES + _STATISTICS_BYTES) * total_rows + keys_bytes,
     )
     visits = sum(r * math.ceil(k / key.own) for r, k in pairs)  # of rows by key tiles
     streamed = 2 * _ROW_BYTES + _STATISTICS_BYTES
-    pair_keys = key.own // shape["kPairs"]  # pairs past the end of the keys issue no products
     places = MULTIPROCESSORS * shape["kCtas"]
     few_tiles = spec.total_k / key.own + spec.batch / 2 < 2 * places  # then CTAs share them
     key_time = _kernel_time(
         spec,
         loops[key],
-        sum(_up(k, pair_keys) * _up(r, key.streamed) for r, k in pairs),
+        _logits(key, pairs),
         streamed * (visits if few_tiles else total_rows) + 2 * keys_bytes,
         streamed * visits + 2 * keys_bytes,
     )
@@ -126,25 +129,43 @@ def read_short_keys(file: Path) -> int:
     return int(matched[1])
 
 
-def _find(loops: Loops, dtype: str, shape: dict[str, int]) -> Kernel:
-    for kernel, found in loops.items():
-        if (kernel.dtype, kernel.score, kernel.shape) == (dtype, "bounded", shape) and found:
+def _find(loops: Loops, kind: str, dtype: str, shape: dict[str, int]) -> Kernel:
+    sought = kind, dtype, "bounded", shape
+    for kernel in loops:
+        if (kernel.kind, kernel.dtype, kernel.score, kernel.shape) == sought:
             return kernel
-    what = f"key kernel {shape}" if shape else "row kernel"
-    raise ValueError(f"library: no main loop of a {dtype} {what}; rebuild it from these sources")
+    what = f"{dtype} bounded {kind}_kernel" + (f" {shape}" if shape else "")
+    raise ValueError(f"library: no {what}; rebuild it from these sources")
+
+
+def _logits(kernel: Kernel, pairs: list[tuple[int, int]]) -> dict[Mode, int]:
+    """Logits that each mode multiplies for sequences of (rows, keys), ends of blocks included.
+
+    An approximation in the resident kernel's streamed mode: a CTA's share of a sequence may end
+    anywhere, which ends one more block there.
+    """
+    counts = dict.fromkeys(kernel.modes, 0)
+    for rows, keys in pairs:
+        mode = next(mode for mode in kernel.modes if keys <= mode.most_keys)
+        counts[mode] += _up(rows, mode.rows) * _up(keys, mode.keys)
+    return counts
 
 
 def _kernel_time(
-    spec: CaseSpec, loops: list[MainLoop], logits: int, bytes_: int, worst_bytes: int | None = None
+    spec: CaseSpec,
+    loops: list[MainLoop],
+    logits: dict[Mode, int],
+    bytes_: int,
+    worst_bytes: int | None = None,
 ) -> KernelTime:
-    def tensor_ms(parts: list[float]) -> float:
-        products = sum(loop.products / part for loop, part in zip(loops, parts, strict=True))
-        return 1e3 * products * 2 * HEAD_DIM * logits / (1e12 * A6000.mma_tflops)
+    def tensor_ms(part: Callable[[MainLoop], float]) -> float:
+        products = sum(logits[loop.mode] * loop.products / part(loop) for loop in loops)
+        return 1e3 * products * 2 * HEAD_DIM / (1e12 * A6000.mma_tflops)
 
     return KernelTime(
-        padding=logits / spec.logits,
-        bound_ms=tensor_ms([loop.clocks.bound for loop in loops]),
-        strict_ms=tensor_ms([loop.clocks.strict for loop in loops]),
+        padding=sum(logits.values()) / spec.logits,
+        bound_ms=tensor_ms(lambda loop: loop.clocks.bound),
+        strict_ms=tensor_ms(lambda loop: loop.clocks.strict),
         bytes=bytes_,
         worst_bytes=bytes_ if worst_bytes is None else worst_bytes,
     )
