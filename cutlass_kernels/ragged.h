@@ -87,8 +87,8 @@ struct Tile {
   CUTE_HOST_DEVICE int shift() const { return keys - queries; }
 };
 
-// Rows [begin, end) of a sequence.
-struct RowRange {
+// Rows or keys [begin, end) of a sequence.
+struct Range {
   int begin, end;
 };
 

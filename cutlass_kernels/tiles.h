@@ -25,10 +25,10 @@ struct KeyShape {
 struct KeyCosts {
   int narrow_keys;   // at most so many take one strip a warp
   int narrow, wide;  // whatever the number of keys
-  int per_strip;     // for each 16 keys
+  int per_pairs;     // for each 32 keys, or two pairs of warps, one warp on each scheduler
 
   CUTE_HOST_DEVICE constexpr int row_block(int keys) const {
-    return (keys <= narrow_keys ? narrow : wide) + (keys + 15) / 16 * per_strip;
+    return (keys <= narrow_keys ? narrow : wide) + (keys + 31) / 32 * per_pairs;
   }
 };
 
@@ -47,7 +47,8 @@ struct TilesSm86 {
 
   using LongKeys = KeyShape<6, 1, 4, 1>;
   using ShortKeys = LongKeys;
-  static constexpr KeyCosts kKeyCosts{0, 0, 58, 7};  // of LongKeys, as measured
+  static constexpr KeyCosts kKeyCosts{0, 0, 49, 17};  // of LongKeys, as measured
+  static constexpr int kKeyTeam = 4;  // CTAs at most that read rows together: device memory is slow
 
   // Resident row kernel: K and V of kResidentKeys keys in shared memory, or of kWeighedKeys and every warp's
   // weights for them; taken for sequences of at most kResidentMeanKeys keys on average.
@@ -72,6 +73,7 @@ struct TilesSm90 {
   using LongKeys = KeyShape<4, 2, 4, 1>;
   using ShortKeys = KeyShape<2, 2, 3, 2>;  // fewer keys past a short sequence's end
   static constexpr KeyCosts kKeyCosts{64, 70, 100, 0};
+  static constexpr int kKeyTeam = 1;
 
   static constexpr int kResidentWarps = 8;
   static constexpr int kResidentKeys = 352;

@@ -17,14 +17,14 @@ enum class Role { kDV, kDK };
 
 // Starts the copies of this warp's operand: K for a dV warp, V for a dK warp.
 template <class T>
-CUTE_DEVICE void load_keys(View const& view, Tile const& tile, int first_key,
+CUTE_DEVICE void load_keys(View const& view, int64_t k_begin, Range const& keys,
                            typename T::Element* target, int lane) {
   using Element = typename T::Element;
   int const chunk = lane % 4;
   CUTE_UNROLL
   for (int row = lane / 4; row < T::kPairKeys; row += 8) {
-    bool const valid = first_key + row < tile.keys;
-    int64_t const token = tile.k_begin + (valid ? first_key + row : 0);
+    bool const valid = keys.begin + row < keys.end;
+    int64_t const token = k_begin + (valid ? keys.begin + row : 0);
     copy_row_async<T::kPairKeys>(
         static_cast<Element const*>(view.data) + token * view.token_stride + chunk * 8,
         chunk_address<T::kPairKeys>(target, row, chunk), valid);
@@ -140,11 +140,11 @@ CUTE_DEVICE void invalidate_barriers(typename T::SharedStorage& shared) {
   }
 }
 
-// dk and dv of the keys [first_key, first_key + kBlockN) of the part's tile, from its rows; CTAs with
-// others of the tile's rows take turns.
+// dk and dv of the part's keys, kBlockN at most, from its rows; CTAs with others of the tile's rows take
+// turns.
 template <class T>
 CUTE_DEVICE void key_tile(KernelParams const& params, typename T::SharedStorage& shared,
-                          KeyPart const& part, int first_key) {
+                          KeyPart const& part) {
   using Element = typename T::Element;
   Problem const& p = params.problem;
   Tile const& tile = part.tile;
@@ -153,7 +153,7 @@ CUTE_DEVICE void key_tile(KernelParams const& params, typename T::SharedStorage&
   int const warp = __shfl_sync(~0u, thread / 32, 0);  // tells the compiler it is uniform
   Role const role = warp < T::kPairs ? Role::kDV : Role::kDK;
   int const pair = warp % T::kPairs;
-  int const pair_key = first_key + pair * T::kPairKeys;
+  int const pair_key = part.keys.begin + pair * T::kPairKeys;
 
   if (threadIdx.x == 0) {
     RowRing<T>::init_barriers(shared);
@@ -161,7 +161,7 @@ CUTE_DEVICE void key_tile(KernelParams const& params, typename T::SharedStorage&
   }
   auto& own = shared.tiles.operands[pair];
   auto* const own_tile = role == Role::kDV ? own.k : own.v;
-  load_keys<T>(role == Role::kDV ? p.k : p.v, tile, pair_key, own_tile, lane);
+  load_keys<T>(role == Role::kDV ? p.k : p.v, tile.k_begin, {pair_key, part.keys.end}, own_tile, lane);
   for (int head = threadIdx.x; head < p.heads; head += T::kThreads) {
     shared.neg_slopes[head] = tile.queries > 0 ? neg_log2_slope(p, tile.sequence, head) : 0.0f;
   }
@@ -221,7 +221,7 @@ CUTE_DEVICE void key_tile(KernelParams const& params, typename T::SharedStorage&
     multiply_over_tokens<Element>(tKrdK, tKrP, sB_tokens.shifted(offset));
   };
   bool const idle =
-      T::kPairsMayIdle && pair_key >= tile.keys;  // all keys of the pair are past the end
+      T::kPairsMayIdle && pair * T::kPairKeys >= part.computed_keys;
   for (int left = part.rows.end - part.rows.begin; left > 0; left -= T::kBlockM) {
     int const index = ring.acquire();
     if (!idle) add_rows(index);
@@ -237,7 +237,7 @@ CUTE_DEVICE void key_tile(KernelParams const& params, typename T::SharedStorage&
   CUTE_UNROLL
   for (int i = 0; i < 2 * T::kStrips; ++i) {
     int const key = pair_key + i * 8 + lane / 4;
-    bool const valid = key < tile.keys;
+    bool const valid = key < part.keys.end;
     int64_t const begin = (tile.k_begin + key) * kHeadDim;
     if (!turn.is_first() && valid) add_row(tKrdK, i / 2, i % 2, sums + begin, lane);
     if (turn.is_last()) {
@@ -254,20 +254,36 @@ template <class T>
 CUTE_DEVICE void key_part(KernelParams const& params) {
   auto& shared =
       shared_storage<typename T::SharedStorage>();  // anew, to free its registers between
-  int const first_key = shared.part.tile.block * T::kBlockN;
   auto run = [&](auto traits, auto& storage) {
     using Width = decltype(traits);
-    key_tile<Width>(params, storage, shared.part, first_key);
+    key_tile<Width>(params, storage, shared.part);
     __syncthreads();
     if (threadIdx.x == 0) invalidate_barriers<Width>(storage);
     __syncthreads();
   };
   if constexpr (T::kHasNarrow) {
-    if (shared.part.tile.keys - first_key <= T::Narrow::kBlockN) {
+    if (shared.part.computed_keys <= T::Narrow::kBlockN) {
       return run(typename T::Narrow{}, shared.narrow);
     }
   }
   run(typename T::Wide{}, shared.wide);
+}
+
+// A whole tile for each CTA; false if there is none: the grid is an upper bound.
+template <class T>
+CUTE_DEVICE bool find_whole_tile(KernelParams const& params, Cut const& cut) {
+  auto& shared = shared_storage<typename T::SharedStorage>();
+  Tile& tile = shared.part.tile;
+  find_tile<T::kThreads>(cut, blockIdx.x, shared.search, tile);
+  if (threadIdx.x == 0) {
+    int const begin = tile.block * T::kBlockN;
+    shared.part.keys = {begin, min(begin + T::kBlockN, tile.keys)};
+    shared.part.computed_keys = shared.part.keys.end - begin;
+    shared.part.rows = {0, tile.queries * params.problem.heads};
+    shared.part.turn = {0, 1};
+  }
+  __syncthreads();
+  return shared.part.computed_keys > 0;
 }
 
 template <class T>
@@ -276,27 +292,17 @@ __global__ void __launch_bounds__(T::kThreads, T::kCtas)
   if constexpr (T::kCompiled) {
     auto& shared = shared_storage<typename T::SharedStorage>();
     Cut const cut = params.key_cut(T::kBlockN);
-    int const heads = params.problem.heads;
-    if (threadIdx.x == 0) shared.position = -1;
-    __syncthreads();
-    auto find_part = [&] {
-      if (params.turns) {
-        return find_key_part<T::kThreads>(cut, heads, T::costs(), shared.warp_sums, shared.position,
-                                          shared.part);
-      }
-      // a whole tile for each CTA; the grid is an upper bound
-      Tile& tile = shared.part.tile;
-      find_tile<T::kThreads>(cut, blockIdx.x, shared.search, tile);
-      if (threadIdx.x == 0) {
-        shared.part.rows = {0, tile.queries * heads};
-        shared.part.turn = {0, 1};
-      }
-      __syncthreads();
-      return tile.block * T::kBlockN < tile.keys;
-    };
-    while (find_part()) {
+    KeyPartition<T::kThreads> const partition{cut, params.problem.heads, T::tiling(),
+                                              shared.warp_sums};
+    bool const whole_tile = params.turns == nullptr;
+    if (!whole_tile) {
+      if (threadIdx.x == 0) shared.position = -1;
+      partition.find_place(shared.place);
+    }
+    while (whole_tile ? find_whole_tile<T>(params, cut)
+                      : partition.find_part(shared.place, shared.position, shared.part)) {
       key_part<T>(params);
-      if (!params.turns) break;
+      if (whole_tile) break;
     }
     wait_for_kernel_before();
   }

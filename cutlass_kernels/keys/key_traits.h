@@ -89,7 +89,9 @@ struct KeyKernelTraits {
   static constexpr int kBlockN = Wide::kBlockN;
   static constexpr int kCtas = Shape::kCtas;  // at a time on a multiprocessor
   static constexpr bool kHasNarrow = Wide::kStrips > 1;
-  CUTE_HOST_DEVICE static constexpr KeyCosts costs() { return TileRow::kKeyCosts; }
+  CUTE_HOST_DEVICE static constexpr KeyTiling tiling() {
+    return {kBlockN, TileRow::kKeyTeam, TileRow::kKeyCosts};
+  }
 
   struct SharedStorage {
     union {
@@ -98,6 +100,7 @@ struct KeyKernelTraits {
       typename Wide::SharedStorage wide;
       typename Narrow::SharedStorage narrow;
     };
+    KeyPlace place;
     int64_t position;  // on the line of costs
     KeyPart part;
   };

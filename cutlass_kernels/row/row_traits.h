@@ -57,7 +57,7 @@ struct RowTraits {
       std::conditional_t<kRingReusesOperands, OneAfterTheOther, SideBySide> tiles;
     };
     Tile tile;
-    RowRange rows;  // of the tile's sequence
+    Range rows;  // of the tile's sequence
     RowScore scores[kBlockM];
     uint64_t full[kStages];
     uint64_t empty[kStages];

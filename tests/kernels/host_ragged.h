@@ -96,31 +96,33 @@ inline py::array_t<int64_t> partition_rows(Offsets const& cu_q, Offsets const& c
   return as_table(shares, 5);
 }
 
-// (parts,9): CTA, sequence, first key of the tile, keys from there on, first row, row past the last,
-// turn, turns, slot, of what each CTA of a grid gets of the key tiles.
+// (parts,10): CTA, sequence, first key of the tile, key past its last, keys whose products are computed,
+// first row, row past the last, turn, turns, slot, of what each CTA of a grid gets of the key tiles.
 inline py::array_t<int64_t> partition_keys(Offsets const& cu_q, Offsets const& cu_k,
                                            int64_t total_q, int64_t total_k, int heads, int block,
-                                           std::array<int, 4> const& key_costs, int ctas) {
+                                           int largest_team, std::array<int, 4> const& costs,
+                                           int ctas) {
   Cut const cut = ragged_params(cu_q, cu_k, total_q, total_k, heads).key_cut(block);
   static int64_t warp_sums[kPartitionThreads / 32];
   static int64_t position;
-  KeyCosts const costs{key_costs[0], key_costs[1], key_costs[2], key_costs[3]};
+  static KeyPlace place;
   static KeyPart part;
+  KeyPartition<kPartitionThreads> const partition{
+      cut, heads, {block, largest_team, {costs[0], costs[1], costs[2], costs[3]}}, warp_sums};
   std::vector<int64_t> parts;
   for_grid(ctas, [&](int cta) {
     position = -1;
-    HostBlock::barrier();
-    while (find_key_part<kPartitionThreads>(cut, heads, costs, warp_sums, position, part)) {
+    partition.find_place(place);
+    while (partition.find_part(place, position, part)) {
       if (HostBlock::thread_index.x == 0) {
-        auto const& tile = part.tile;
-        parts.insert(parts.end(), {cta, tile.sequence, int64_t{tile.block} * block,
-                                   tile.keys - int64_t{tile.block} * block, part.rows.begin,
-                                   part.rows.end, part.turn.index, part.turn.count, part.slot});
+        parts.insert(parts.end(), {cta, part.tile.sequence, part.keys.begin, part.keys.end,
+                                   part.computed_keys, part.rows.begin, part.rows.end,
+                                   part.turn.index, part.turn.count, part.slot});
       }
       HostBlock::barrier();
     }
   });
-  return as_table(parts, 9);
+  return as_table(parts, 10);
 }
 
 // (steps,2): token and head after 0, 1, ... steps of `step` rows from `row`.
@@ -146,7 +148,7 @@ inline void bind_ragged(py::module_& module) {
   module.def("partition_rows", &partition_rows, "cu_q"_a, "cu_k"_a, "total_q"_a, "total_k"_a,
              "heads"_a, "block"_a, "weighed_keys"_a, "resident_keys"_a, "ctas"_a);
   module.def("partition_keys", &partition_keys, "cu_q"_a, "cu_k"_a, "total_q"_a, "total_k"_a,
-             "heads"_a, "block"_a, "costs"_a, "ctas"_a);
+             "heads"_a, "block"_a, "largest_team"_a, "costs"_a, "ctas"_a);
   module.def("divide_by_heads",
              py::vectorize([](int row, int heads) { return HeadsDivisor(heads).divide(row); }),
              "row"_a, "heads"_a);

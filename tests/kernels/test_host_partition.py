@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 BLOCK = 16  # rows of a tile
+LARGEST_TEAM = 4  # CTAs that read rows together
 WEIGHED_KEYS, RESIDENT_KEYS = 40, 90  # where a tile's cost changes
-COSTS = [(0, 0, 58, 7), (64, 70, 100, 0)]  # of key tiles: narrow keys, narrow, wide, per strip
+COSTS = [(0, 0, 49, 17), (64, 70, 100, 0)]  # of key tiles: narrow keys, narrow, wide, per 32 keys
 
 
 class Shares(NamedTuple):
@@ -118,7 +119,8 @@ def test_cost_grows_with_the_keys(kernels_host: ModuleType) -> None:
 def test_no_rows(kernels_host: ModuleType) -> None:
     nothing = np.zeros(4, np.int32)
     assert partition_rows(kernels_host, nothing, nothing, 0, 0, 48, 9).shape == (0, 5)
-    assert kernels_host.partition_keys(nothing, nothing, 0, 0, 48, 96, COSTS[0], 9).shape == (0, 9)
+    table = kernels_host.partition_keys(nothing, nothing, 0, 0, 48, 96, LARGEST_TEAM, COSTS[0], 9)
+    assert table.shape == (0, 10)
 
 
 class Parts(NamedTuple):
@@ -127,7 +129,8 @@ class Parts(NamedTuple):
     cta: np.ndarray
     sequence: np.ndarray
     first_key: np.ndarray
-    keys: np.ndarray  # from the first on
+    end_key: np.ndarray
+    computed_keys: np.ndarray  # from the first on, those that are not the tile's included
     begin: np.ndarray  # rows
     end: np.ndarray
     turn: np.ndarray
@@ -135,48 +138,110 @@ class Parts(NamedTuple):
     slot: np.ndarray
 
 
+def check_tile(of_tile: list[np.ndarray], rows: int) -> Parts:
+    """Its CTAs see all rows once, and none waits for one launched after it."""
+    of = Parts(*np.array(of_tile).T)
+    for same in (of.end_key, of.slot, of.computed_keys):
+        assert len(set(same)) == 1
+    assert (of.turns == len(of_tile)).all()
+    order = np.argsort(of.turn)
+    assert (of.turn[order] == np.arange(len(of_tile))).all()
+    assert (np.diff(of.cta[order]) > 0).all()
+    spans = sorted(zip(of.begin, of.end, strict=True))
+    assert spans[0][0] == 0 and spans[-1][1] == rows
+    assert all(a[1] == b[0] for a, b in itertools.pairwise(spans))
+    return of
+
+
 @pytest.mark.parametrize("costs", [*COSTS, (0, 1, 1, 0)])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("team", [1, LARGEST_TEAM])
+@pytest.mark.parametrize("seed", range(6))
 def test_all_keys_see_all_rows_once(
-    kernels_host: ModuleType, seed: int, costs: tuple[int, ...]
+    kernels_host: ModuleType, seed: int, team: int, costs: tuple[int, ...]
 ) -> None:
-    """Turns of a tile follow the CTAs, so that none waits for one launched after it."""
+    """Tiles cover a segment's keys without gap or overlap, as few as there can be."""
     rng = np.random.default_rng(seed)
-    for _ in range(30):
+    for _ in range(20):
         sequences, ctas = int(rng.integers(1, 90)), int(rng.integers(1, 40))
         heads, block = int(rng.choice([1, 3, 48, 96])), int(rng.choice([64, 96, 128]))
         queries, keys = lengths(rng, sequences), lengths(rng, sequences)
         before, after = rng.integers(0, 200, 2) * int(rng.random() < 0.3)
         cu_q, cu_k = offsets(queries, 0), offsets(keys, before)
         total_q, total_k = int(cu_q[-1]), int(cu_k[-1] + after)
-        table = kernels_host.partition_keys(cu_q, cu_k, total_q, total_k, heads, block, costs, ctas)
-        parts = Parts(*table.T)
+        table = kernels_host.partition_keys(
+            cu_q, cu_k, total_q, total_k, heads, block, team, costs, ctas
+        )
 
-        tokens = np.concatenate([[before], keys, [after]])
-        rows = np.concatenate([[0], queries, [0]]) * heads
         tiles: dict[tuple[int, int], list[np.ndarray]] = {}
         for row in table:
-            tiles.setdefault((row[1] + 1, row[2]), []).append(row)
-        assert set(tiles) == {
-            (segment, first)
-            for segment, count in enumerate(tokens)
-            for first in range(0, count, block)
-        }
-        slots = set()
-        for (segment, first), of_tile in tiles.items():
-            of = Parts(*np.array(of_tile).T)
-            assert (of.keys == tokens[segment] - first).all()
-            assert (of.turns == len(of_tile)).all() and len(set(of.slot)) == 1
-            slots.add(int(of.slot[0]))
-            order = np.argsort(of.turn)
-            assert (of.turn[order] == np.arange(len(of_tile))).all()
-            assert (np.diff(of.cta[order]) > 0).all()
-            spans = sorted(zip(of.begin, of.end, strict=True))
-            assert spans[0][0] == 0 and spans[-1][1] == rows[segment]
-            assert all(a[1] == b[0] for a, b in itertools.pairwise(spans))
-        assert len(slots) == len(tiles)  # a counter of its own for each tile
+            tiles.setdefault((int(row[1]) + 1, int(row[2])), []).append(row)
+        slots: list[int] = []
+        for segment, tokens in enumerate([before, *keys, after]):
+            firsts = sorted(first for of, first in tiles if of == segment)
+            assert len(firsts) == -(-tokens // block)
+            ends = [0]
+            for first in firsts:
+                rows = queries[segment - 1] * heads if 0 < segment <= sequences else 0
+                of = check_tile(tiles[segment, first], rows)
+                assert first == ends[-1] and first < of.end_key[0]
+                assert of.end_key[0] - first <= of.computed_keys[0] <= block
+                ends.append(int(of.end_key[0]))
+                slots.append(int(of.slot[0]))
+            assert ends[-1] == tokens
+        assert len(slots) == len(set(slots)) == len(tiles)  # a counter of its own for each tile
         assert max(slots, default=0) < kernels_host.slot_bound(total_k, 1, block, sequences)
-        assert (parts.cta < ctas).all()
+        assert (table[:, 0] < ctas).all()
+
+
+def long_queries(rng: np.random.Generator, sequences: int, most_keys: int) -> np.ndarray:
+    """(2,sequences): many queries, few keys."""
+    return np.stack([
+        rng.integers(1200, 2300, sequences), rng.integers(most_keys // 3, most_keys, sequences)
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize("ctas", [84, 132])
+@pytest.mark.parametrize("most_keys", [160, 250, 384])
+def test_teams_read_rows_together(kernels_host: ModuleType, most_keys: int, ctas: int) -> None:
+    """CTAs with neighbouring indices, each with its tile, the same rows in the same order and pace."""
+    for seed in range(10):
+        queries, keys = long_queries(np.random.default_rng(seed), 24, most_keys)
+        cu_q, cu_k = offsets(queries, 0), offsets(keys, 0)
+        table = kernels_host.partition_keys(
+            cu_q, cu_k, int(cu_q[-1]), int(cu_k[-1]), 48, 96, LARGEST_TEAM, COSTS[0], ctas
+        )
+        of_cta = {cta: table[table[:, 0] == cta] for cta in range(ctas)}
+        cta = 0
+        while cta < ctas and len(of_cta[cta]):
+            tiles = -(-keys[of_cta[cta][0][1]] // 96)
+            for member in range(tiles):
+                first, other = Parts(*of_cta[cta].T), Parts(*of_cta[cta + member].T)
+                for same in ("sequence", "begin", "end", "computed_keys", "turn", "turns"):
+                    assert (getattr(first, same) == getattr(other, same)).all()
+                # the tile at this place among those of the sequence
+                assert (other.first_key == first.computed_keys * member).all()
+            cta += tiles
+        assert set(range(cta, ctas)) <= {c for c, parts in of_cta.items() if len(parts) == 0}
+
+        parts = Parts(*table.T)
+        cost = (parts.end - parts.begin) / 32 * (49 + 17 * -(-parts.computed_keys // 32))
+        work = np.bincount(parts.cta, cost, minlength=ctas)
+        assert work.max() <= 1.125 * work.sum() / ctas + 6 * 100
+
+
+def test_a_team_is_no_larger_than_the_grid(kernels_host: ModuleType) -> None:
+    """Fewer CTAs, and teams that would leave too many of them idle: each goes by itself."""
+    cu_q, cu_k = offsets(np.array([2000]), 0), offsets(np.array([380]), 0)
+    for ctas, together in [(3, False), (4, True), (7, False), (8, True)]:
+        table = kernels_host.partition_keys(
+            cu_q, cu_k, 2000, 380, 48, 96, LARGEST_TEAM, COSTS[0], ctas
+        )
+        parts = Parts(*table.T)
+        assert len(set(parts.cta)) == ctas
+        rows_of_tiles = {
+            tuple(sorted(parts.begin[parts.first_key == first])) for first in parts.first_key
+        }
+        assert (len(rows_of_tiles) == 1) == together
 
 
 def test_key_shares_are_equal(kernels_host: ModuleType) -> None:
@@ -185,17 +250,20 @@ def test_key_shares_are_equal(kernels_host: ModuleType) -> None:
     queries = np.array([1900, 2100, 1700, 1500, 2300, 2000])
     cu_q, cu_k = offsets(queries, 0), offsets(keys, 0)
     table = kernels_host.partition_keys(
-        cu_q, cu_k, int(cu_q[-1]), int(cu_k[-1]), 48, 128, COSTS[1], 66
+        cu_q, cu_k, int(cu_q[-1]), int(cu_k[-1]), 48, 128, 1, COSTS[1], 66
     )
     parts = Parts(*table.T)
-    cost = (parts.end - parts.begin) / 32 * np.where(parts.keys <= 64, 70, 100)
+    cost = (parts.end - parts.begin) / 32 * np.where(parts.computed_keys <= 64, 70, 100)
     of_cta = np.bincount(parts.cta, cost, minlength=66)
     assert of_cta.max() - of_cta.min() <= 4 * 100
     assert of_cta.mean() > 10_000
 
 
-def test_little_work_goes_to_few_ctas(kernels_host: ModuleType) -> None:
+@pytest.mark.parametrize("team", [1, LARGEST_TEAM])
+def test_little_work_goes_to_few_ctas(kernels_host: ModuleType, team: int) -> None:
     """Each gets some hundred rows at least: turns cost time too."""
-    cu_q, cu_k = offsets(np.array([64]), 0), offsets(np.array([64]), 0)
-    table = kernels_host.partition_keys(cu_q, cu_k, 64, 64, 48, 128, COSTS[1], 132)
-    assert 2 <= len(table) <= 64 * 48 // 256
+    cu_q = offsets(np.array([64]), 0)
+    for keys in (64, 200):
+        cu_k = offsets(np.array([keys]), 0)
+        table = kernels_host.partition_keys(cu_q, cu_k, 64, keys, 48, 128, team, COSTS[1], 132)
+        assert 2 <= len(table) <= 2 * (64 * 48 // 256)
