@@ -26,6 +26,7 @@ struct TilesSm86 {
 
   using LongKeys = KeyShape<6, 1, 4, 1>;
   using ShortKeys = LongKeys;
+  static constexpr int kKeyTeam = 4;
 };
 
 struct TilesSm90 {

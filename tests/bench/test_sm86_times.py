@@ -22,9 +22,11 @@ def test_prediction_by_hand(tiles):
     assert found.key.bound_ms == pytest.approx(4 * 320 * rows * 288 / 154.8e9)
     assert found.row.strict_ms > found.row.bound_ms
     assert found.row.bytes == rows * (4 * 320 + 8) + 288 * 640
-    assert found.key.bytes == rows * 3 * (2 * 320 + 8) + 288 * 1280  # three key tiles
+    assert found.key.bytes == rows * (2 * 320 + 8) + 288 * 1280
+    assert found.key.worst_bytes == rows * 3 * (2 * 320 + 8) + 288 * 1280  # three key tiles
     assert found.key_tiles == 3
-    assert found.passes == found.worst_passes == pytest.approx(10 + 32 / 320)
+    assert found.passes == pytest.approx(6 + 16 / 320)
+    assert found.worst_passes == pytest.approx(10 + 32 / 320)
     assert found.slack == pytest.approx(6 * 2**20 / 28 / (640 * 32))
     assert found.row.memory_ms == pytest.approx(found.row.bytes / 768e6)
     assert found.ms(strict=False) == pytest.approx(
@@ -86,17 +88,28 @@ def test_padding_counts_ends_of_tiles(tiles):
     spec = dense_case("case", (1,), (257,), heads=48)
     found = predict.predict(spec, loops_of(tiles), tiles, short_keys=512)
     assert found.row.padding == pytest.approx(128 * 288 / (48 * 257))
-    assert found.key.padding == pytest.approx(272 * 64 / (48 * 257))  # pairs have 16 keys
+    assert found.key.padding == pytest.approx(288 * 64 / (48 * 257))  # a team's tiles have 96 keys
     assert found.key_tiles == 3
+    longer = predict.predict(
+        dense_case("case", (1,), (385,), heads=48), loops_of(tiles), tiles, short_keys=512
+    )
+    assert longer.key.padding == pytest.approx(400 * 64 / (48 * 385))  # pairs have 16 keys
 
 
-def test_whole_tiles_side_by_side_share_their_rows(tiles):
-    """68 sequences of two tiles are enough for a tile for each CTA, 67 are not."""
-    for sequences, passes in ((68, 6 + 16 / 320), (67, 8 + 24 / 320)):
-        spec = dense_case("case", (64,) * sequences, (192,) * sequences, heads=48)
-        found = predict.predict(spec, loops_of(tiles), tiles, short_keys=512)
-        assert found.passes == pytest.approx(passes)
-        assert found.worst_passes == pytest.approx(8 + 24 / 320)
+@pytest.mark.parametrize(
+    ("sequences", "keys", "shared"),
+    [
+        (30, 480, False),  # five tiles each: too few for a tile for each CTA, too large a team
+        (31, 480, True),  # enough
+        (30, 384, True),  # teams of four
+    ],
+)
+def test_tiles_side_by_side_share_their_rows(tiles, sequences, keys, shared):
+    spec = dense_case("case", (64,) * sequences, (keys,) * sequences, heads=48)
+    found = predict.predict(spec, loops_of(tiles), tiles, short_keys=512)
+    unshared = pytest.approx(4 + 2 * keys / 96 + (1 + keys / 96) * 8 / 320)
+    assert found.worst_passes == unshared
+    assert found.passes == (pytest.approx(6 + 16 / 320) if shared else unshared)
 
 
 def test_the_larger_of_tensor_and_memory_time_counts(tiles):

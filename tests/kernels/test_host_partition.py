@@ -203,7 +203,7 @@ def long_queries(rng: np.random.Generator, sequences: int, most_keys: int) -> np
 @pytest.mark.parametrize("ctas", [84, 132])
 @pytest.mark.parametrize("most_keys", [160, 250, 384])
 def test_teams_read_rows_together(kernels_host: ModuleType, most_keys: int, ctas: int) -> None:
-    """CTAs with neighbouring indices, each with its tile, the same rows in the same order and pace."""
+    """Neighbouring CTAs, each with its tile, the same rows in the same order and at one pace."""
     for seed in range(10):
         queries, keys = long_queries(np.random.default_rng(seed), 24, most_keys)
         cu_q, cu_k = offsets(queries, 0), offsets(keys, 0)

@@ -61,22 +61,22 @@ schedulers, one instruction a clock each). Each column is the sum over all warps
 
 The row kernel reads q and dout once and writes out and dq once in any case: K and V of a sequence
 stay in shared memory or L2 while its rows run one after the other. The key kernel streams q and
-dout past every key tile of a sequence. Where key tiles are few, as with long queries, CTAs get
-equal stretches of them and are at different rows: each tile reads its rows for itself. Where every
-tile has its CTA, those of one sequence have neighbouring indices, start together and go at one
-pace, so a row comes from memory once and from L2 for the others, as long as they don't drift apart
-further than `slack`: iterations of q and dout that L2 holds for every group of CTAs in flight that
-share. The ring alone keeps up to three iterations in flight. `unshared` is
-the other extreme: every CTA reads for itself. lse and delta are counted (8 bytes a row), the sums
-of tiles that CTAs share are not.
+dout past every key tile of a sequence. Where every tile has its CTA, those of one sequence have
+neighbouring indices and start together. Where key tiles are few, as with long queries, CTAs get
+equal stretches of the rows; where a sequence has up to {team} tiles, CTAs form teams of as many,
+which go through the same rows. Either way a row comes from memory once and from L2 for the others,
+as long as CTAs don't drift apart further than `slack`: iterations of q and dout that L2 holds for
+every group of CTAs in flight that share. The ring alone keeps up to three iterations in flight.
+`unshared` is the other extreme: every CTA reads for itself. lse and delta are counted (8 bytes a
+row), the sums of tiles that CTAs share are not.
 
 ## Predicted times
 
 Per kernel the larger of tensor and memory time, both kernels added: from `bound` with shared rows
 to `strict` with unshared rows. Tensor time is products x 320 FLOP x logits multiplied /
 ({tflops} TFLOP/s x the part above). `padding` is logits multiplied over logits there are: tiles
-reach past the ends of sequences, in the key kernel no further than a pair of warps' keys, in
-resident rows, unless streamed, no further than {step} keys and a warp's {step} rows. Streamed rows
+reach past the ends of sequences, in the key kernel no further than a pair of warps' keys a tile,
+in resident rows, unless streamed, no further than {step} keys and a warp's {step} rows. Streamed rows
 there count in full tiles, though a CTA's share may end within one. What rows cost beside their main
 loops (loads, masks of the last keys, stores) is left out: the fewer keys, the more it weighs.
 {tflops} TFLOP/s and {gbps:.0f} GB/s are from the data sheet.
@@ -96,6 +96,7 @@ def write(loops: Loops, times: Sequence[CaseTime], tiles: Tiles, commit: str, co
         resident_keys=tiles.number("kResidentKeys"),
         weighed_keys=tiles.number("kWeighedKeys"),
         step=STEP,
+        team=tiles.number("kKeyTeam"),
         counts=_counts(loops),
         clocks=_clocks(loops),
         warps_per_scheduler=_warps_per_scheduler(loops),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ragged_attention.bench.case import CaseSpec
 from ragged_attention.bench.floor import Ceilings
-from ragged_attention.bench.machine_code.kernels import Kernel, Mode, Tiles
+from ragged_attention.bench.machine_code.kernels import STEP, Kernel, Mode, Tiles
 from ragged_attention.bench.machine_code.loops import MainLoop
 from ragged_attention.checks import HEAD_DIM
 
@@ -101,21 +101,31 @@ def predict(spec: CaseSpec, loops: Loops, tiles: Tiles, short_keys: int) -> Case
         _logits(row, pairs),
         (4 * _ROW_BYTES + _STATISTICS_BYTES) * total_rows + keys_bytes,
     )
-    visits = sum(r * math.ceil(k / key.own) for r, k in pairs)  # of rows by key tiles
+    visits = [(r, math.ceil(k / key.own)) for r, k in pairs]  # of rows by key tiles
     streamed = 2 * _ROW_BYTES + _STATISTICS_BYTES
     places = MULTIPROCESSORS * shape["kCtas"]
-    few_tiles = spec.total_k / key.own + spec.batch / 2 < 2 * places  # then CTAs share them
+    # few tiles: CTAs share them, and form teams of as many as a sequence has tiles, up to a limit
+    few_tiles = spec.total_k / key.own + spec.batch / 2 < 2 * places
+    team = tiles.number("kKeyTeam") if few_tiles else 1
+    unshared = sum(r * count for r, count in visits)
+    shared = sum(r * (count if few_tiles and count > team else 1) for r, count in visits)
     key_time = _kernel_time(
         spec,
         loops[key],
-        _logits(key, pairs),
-        streamed * (visits if few_tiles else total_rows) + 2 * keys_bytes,
-        streamed * visits + 2 * keys_bytes,
+        _logits(key, [(r, _computed_keys(k, key.own, team)) for r, k in pairs]),
+        streamed * shared + 2 * keys_bytes,
+        streamed * unshared + 2 * keys_bytes,
     )
-    key_tiles = visits / total_rows
+    key_tiles = unshared / total_rows
     groups = max(1.0, places / key_tiles)
     slack = L2_BYTES / groups / (2 * _ROW_BYTES * key.streamed)
     return CaseTime(spec, row_time, key_time, key_tiles, slack)
+
+
+def _computed_keys(keys: int, tile: int, team: int) -> int:
+    """Keys that a team of CTAs multiplies: tiles of one width. Without a team, those there are."""
+    tiles = math.ceil(keys / tile)
+    return tiles * _up(math.ceil(keys / tiles), STEP) if 1 < tiles <= team else keys
 
 
 def read_short_keys(file: Path) -> int:
