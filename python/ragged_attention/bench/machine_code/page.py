@@ -76,9 +76,10 @@ Per kernel the larger of tensor and memory time, both kernels added: from `bound
 to `strict` with unshared rows. Tensor time is products x 320 FLOP x logits multiplied /
 ({tflops} TFLOP/s x the part above). `padding` is logits multiplied over logits there are: tiles
 reach past the ends of sequences, in the key kernel no further than a pair of warps' keys a tile,
-in resident rows, unless streamed, no further than {step} keys and a warp's {step} rows. Streamed rows
-there count in full tiles, though a CTA's share may end within one. What rows cost beside their main
-loops (loads, masks of the last keys, stores) is left out: the fewer keys, the more it weighs.
+in resident rows, unless streamed, no further than {step} keys and a warp's {step} rows. Streamed
+rows there count in full tiles, though a CTA's share may end within one. What rows cost beside
+their main loops (loads, masks of the last keys, stores) is left out: the fewer keys, the more it
+weighs.
 {tflops} TFLOP/s and {gbps:.0f} GB/s are from the data sheet.
 `floor` is that of seven products or four passes.
 
