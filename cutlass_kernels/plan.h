@@ -1,6 +1,8 @@
 // What the host decides before it launches, from totals alone.
 #pragma once
 
+#include <algorithm>
+
 #include "api.h"
 #include "ragged.h"
 #include "tiles.h"
@@ -28,9 +30,13 @@ Plan make_plan(Problem const& p, Device const& device) {
   int const multiprocessors = device.multiprocessors;
   Plan plan{};
   plan.resident_rows = p.total_k <= int64_t{TileRow::kResidentMeanKeys} * p.batch;
-  plan.row_ctas = plan.resident_rows
-                      ? multiprocessors
-                      : static_cast<int>(slot_bound(p.total_q, p.heads, TileRow::kRows, p.batch));
+  // Half of the warps of a resident CTA have a block of 16 rows each where there are few: the key kernel may
+  // then start on the other multiprocessors.
+  int64_t const blocks = slot_bound(p.total_q, p.heads, 16, p.batch);
+  plan.row_ctas = static_cast<int>(
+      plan.resident_rows
+          ? std::min<int64_t>(multiprocessors, blocks / (TileRow::kResidentWarps / 2) + 1)
+          : slot_bound(p.total_q, p.heads, TileRow::kRows, p.batch));
   // Sums of shared tiles cost memory and time, which a grid of many whole tiles, the longest first, spares.
   auto fills_card = [&](int keys, int ctas) {
     return p.total_k / keys + p.batch / 2 >= int64_t{2} * ctas * multiprocessors;

@@ -42,7 +42,7 @@ CUTE_DEVICE void store_row(Tensor<Engine, L> const& tCrC, int m, int half, float
 
 // Adds a row of fp32 sums to the accumulators; laid out as in store_row.
 template <class Engine, class L>
-CUTE_DEVICE void add_row(Tensor<Engine, L>& tCrC, int m, int half, float const* row, int lane) {
+CUTE_DEVICE void add_sums(Tensor<Engine, L>& tCrC, int m, int half, float const* row, int lane) {
   CUTE_UNROLL
   for (int n = 0; n < kFeatureTiles; ++n) {
     float2 const sum = *reinterpret_cast<float2 const*>(row + n * 8 + (lane & 3) * 2);
@@ -51,13 +51,31 @@ CUTE_DEVICE void add_row(Tensor<Engine, L>& tCrC, int m, int half, float const* 
   }
 }
 
-// Writes a row of accumulators as fp32 sums.
-template <class Engine, class L>
+// Adds to a pair of sums in global memory, without waiting for them.
+CUTE_DEVICE void add_to_pair(float* sums, float x, float y) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(sums), "f"(x), "f"(y) : "memory");
+#elif defined(__CUDA_ARCH__)
+  asm volatile("red.global.add.f32 [%0], %1;" ::"l"(sums), "f"(x) : "memory");
+  asm volatile("red.global.add.f32 [%0], %1;" ::"l"(sums + 1), "f"(y) : "memory");
+#else
+  sums[0] += x;
+  sums[1] += y;
+#endif
+}
+
+// Makes a row of accumulators the fp32 sums, or adds it to them.
+template <bool kAdd, class Engine, class L>
 CUTE_DEVICE void store_sums(Tensor<Engine, L> const& tCrC, int m, int half, float* row, int lane) {
   CUTE_UNROLL
   for (int n = 0; n < kFeatureTiles; ++n) {
-    *reinterpret_cast<float2*>(row + n * 8 + (lane & 3) * 2) =
-        make_float2(tCrC(make_coord(0, half), m, n), tCrC(make_coord(1, half), m, n));
+    float* const sums = row + n * 8 + (lane & 3) * 2;
+    float const x = tCrC(make_coord(0, half), m, n), y = tCrC(make_coord(1, half), m, n);
+    if constexpr (kAdd) {
+      add_to_pair(sums, x, y);
+    } else {
+      *reinterpret_cast<float2*>(sums) = make_float2(x, y);
+    }
   }
 }
 

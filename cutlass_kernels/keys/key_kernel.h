@@ -61,8 +61,9 @@ CUTE_DEVICE void weigh(TensorS const& tSrS, TensorP& tSrP, TensorP& tSrU, int k,
   }
 }
 
+// dP - delta
 template <class T, class TensorS>
-CUTE_DEVICE void start_at_neg_delta(TensorS& tSrdP, typename T::Stage const& stage, int lane) {
+CUTE_DEVICE void add_neg_delta(TensorS& tSrdP, typename T::Stage const& stage, int lane) {
   CUTE_UNROLL
   for (int n = 0; n < T::kBlockM / 8; ++n) {
     float2 const neg_delta = column_pair(stage.neg_delta, n, lane);
@@ -70,8 +71,8 @@ CUTE_DEVICE void start_at_neg_delta(TensorS& tSrdP, typename T::Stage const& sta
     for (int m = 0; m < T::kStrips; ++m) {
       CUTE_UNROLL
       for (int half = 0; half < 2; ++half) {
-        tSrdP(make_coord(0, half), m, n) = neg_delta.x;
-        tSrdP(make_coord(1, half), m, n) = neg_delta.y;
+        tSrdP(make_coord(0, half), m, n) += neg_delta.x;
+        tSrdP(make_coord(1, half), m, n) += neg_delta.y;
       }
     }
   }
@@ -161,7 +162,8 @@ CUTE_DEVICE void key_tile(KernelParams const& params, typename T::SharedStorage&
   }
   auto& own = shared.tiles.operands[pair];
   auto* const own_tile = role == Role::kDV ? own.k : own.v;
-  load_keys<T>(role == Role::kDV ? p.k : p.v, tile.k_begin, {pair_key, part.keys.end}, own_tile, lane);
+  load_keys<T>(role == Role::kDV ? p.k : p.v, tile.k_begin, {pair_key, part.keys.end}, own_tile,
+               lane);
   for (int head = threadIdx.x; head < p.heads; head += T::kThreads) {
     shared.neg_slopes[head] = tile.queries > 0 ? neg_log2_slope(p, tile.sequence, head) : 0.0f;
   }
@@ -184,7 +186,12 @@ CUTE_DEVICE void key_tile(KernelParams const& params, typename T::SharedStorage&
 
   // both products' B operands: q and dout for a dV warp, dout and q for a dK warp
   auto& first = shared.tiles.stages[0];
-  typename T::FeatureSource const sB_features(role == Role::kDV ? first.q : first.dout, lane);
+  auto const sB_features = [&] {
+    auto* const tile = role == Role::kDV ? first.q : first.dout;
+    typename T::FeatureSource const source(tile, lane);
+    if constexpr (T::kStrips == 1) return source.kept(tile);
+    return source;
+  }();
   typename T::TokenSource const sB_tokens(role == Role::kDV ? first.dout : first.q, lane);
   Handover<T> handover{shared, pair};
 
@@ -194,11 +201,7 @@ CUTE_DEVICE void key_tile(KernelParams const& params, typename T::SharedStorage&
     Tensor tSrS = make_accumulator<Element, T::kPairKeys, T::kBlockM>();  // or dP^T: ((2,2),N,M)
     auto const& stage = shared.tiles.stages[index];
     int const offset = index * static_cast<int>(sizeof(typename T::Stage) / sizeof(Element));
-    if (role == Role::kDV) {
-      clear(tSrS);
-    } else {
-      start_at_neg_delta<T>(tSrS, stage, lane);
-    }
+    clear(tSrS);
     multiply_over_features<Element>(tSrS, keys, sB_features.shifted(offset));
     Tensor tKrP = make_operand<Element, T::kPairKeys, T::kBlockM>();  // or dX^T: ((2,2,2),N,M/2)
     if (role == Role::kDV) {
@@ -215,13 +218,13 @@ CUTE_DEVICE void key_tile(KernelParams const& params, typename T::SharedStorage&
       }
       handover.hand();
     } else {
+      add_neg_delta<T>(tSrS, stage, lane);
       scale_by_operand<Element>(tSrS, handover.take());
       pack_operand(tSrS, tKrP);
     }
     multiply_over_tokens<Element>(tKrdK, tKrP, sB_tokens.shifted(offset));
   };
-  bool const idle =
-      T::kPairsMayIdle && pair * T::kPairKeys >= part.computed_keys;
+  bool const idle = T::kPairsMayIdle && pair * T::kPairKeys >= part.computed_keys;
   for (int left = part.rows.end - part.rows.begin; left > 0; left -= T::kBlockM) {
     int const index = ring.acquire();
     if (!idle) add_rows(index);
@@ -230,23 +233,37 @@ CUTE_DEVICE void key_tile(KernelParams const& params, typename T::SharedStorage&
 
   Turn const turn = part.turn;
   int* const counter = params.turns + part.slot * T::kWarps + warp;
-  if (!turn.is_first()) wait_for_turn(counter, turn.index, lane);
   float const factor = role == Role::kDV ? 1.0f : p.scale;
   auto* const sums = role == Role::kDV ? params.sum_dv : params.sum_dk;
   auto* const out = static_cast<Element*>(role == Role::kDV ? p.dv : p.dk);
-  CUTE_UNROLL
-  for (int i = 0; i < 2 * T::kStrips; ++i) {
-    int const key = pair_key + i * 8 + lane / 4;
-    bool const valid = key < part.keys.end;
-    int64_t const begin = (tile.k_begin + key) * kHeadDim;
-    if (!turn.is_first() && valid) add_row(tKrdK, i / 2, i % 2, sums + begin, lane);
-    if (turn.is_last()) {
-      store_row(tKrdK, i / 2, i % 2, factor, out + begin, valid, lane);
-    } else if (valid) {
-      store_sums(tKrdK, i / 2, i % 2, sums + begin, lane);
+  // Calls store(strip, half, where this thread's key begins in an array of keys, whether there is one).
+  auto for_keys = [&](auto store) {
+    CUTE_UNROLL
+    for (int i = 0; i < 2 * T::kStrips; ++i) {
+      int const key = pair_key + i * 8 + lane / 4;
+      store(i / 2, i % 2, (tile.k_begin + key) * kHeadDim, key < part.keys.end);
     }
+  };
+  if (!turn.is_first()) wait_for_turn(counter, turn.index, lane);
+  if (turn.is_last()) {
+    if (!turn.is_first()) {
+      for_keys([&](int m, int half, int64_t begin, bool valid) {
+        if (valid) add_sums(tKrdK, m, half, sums + begin, lane);
+      });
+    }
+    return for_keys([&](int m, int half, int64_t begin, bool valid) {
+      store_row(tKrdK, m, half, factor, out + begin, valid, lane);
+    });
   }
-  if (!turn.is_last()) pass_turn(counter, turn.index + 1, lane);
+  for_keys([&](int m, int half, int64_t begin, bool valid) {
+    if (!valid) return;
+    if (turn.is_first()) {
+      store_sums<false>(tKrdK, m, half, sums + begin, lane);
+    } else {
+      store_sums<true>(tKrdK, m, half, sums + begin, lane);
+    }
+  });
+  pass_turn(counter, turn.index + 1, lane);
 }
 
 // One part, by a tile as wide as is left of the keys.
@@ -269,17 +286,27 @@ CUTE_DEVICE void key_part(KernelParams const& params) {
   run(typename T::Wide{}, shared.wide);
 }
 
-// A whole tile for each CTA; false if there is none: the grid is an upper bound.
+// The next part for this CTA, left in shared memory; false if there is none.
 template <class T>
-CUTE_DEVICE bool find_whole_tile(KernelParams const& params, Cut const& cut) {
-  auto& shared = shared_storage<typename T::SharedStorage>();
+CUTE_DEVICE bool find_part(KernelParams const& params, bool is_first) {
+  auto& shared =
+      shared_storage<typename T::SharedStorage>();  // anew, to free its registers between
+  Cut const cut = params.key_cut(T::kBlockN);
+  int const heads = params.problem.heads;
+  if (params.turns) {
+    KeyPartition<T::kThreads> const partition{cut, heads, T::tiling(), shared.partition};
+    if (is_first) partition.find_place(shared.place);
+    return partition.find_part(shared.place, shared.part);
+  }
+  // a whole tile for each CTA; the grid is an upper bound
+  if (!is_first) return false;
   Tile& tile = shared.part.tile;
   find_tile<T::kThreads>(cut, blockIdx.x, shared.search, tile);
   if (threadIdx.x == 0) {
     int const begin = tile.block * T::kBlockN;
     shared.part.keys = {begin, min(begin + T::kBlockN, tile.keys)};
     shared.part.computed_keys = shared.part.keys.end - begin;
-    shared.part.rows = {0, tile.queries * params.problem.heads};
+    shared.part.rows = {0, tile.queries * heads};
     shared.part.turn = {0, 1};
   }
   __syncthreads();
@@ -290,19 +317,8 @@ template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kCtas)
     key_kernel(__grid_constant__ KernelParams const params) {
   if constexpr (T::kCompiled) {
-    auto& shared = shared_storage<typename T::SharedStorage>();
-    Cut const cut = params.key_cut(T::kBlockN);
-    KeyPartition<T::kThreads> const partition{cut, params.problem.heads, T::tiling(),
-                                              shared.warp_sums};
-    bool const whole_tile = params.turns == nullptr;
-    if (!whole_tile) {
-      if (threadIdx.x == 0) shared.position = -1;
-      partition.find_place(shared.place);
-    }
-    while (whole_tile ? find_whole_tile<T>(params, cut)
-                      : partition.find_part(shared.place, shared.position, shared.part)) {
+    for (bool is_first = true; find_part<T>(params, is_first); is_first = false) {
       key_part<T>(params);
-      if (whole_tile) break;
     }
     wait_for_kernel_before();
   }

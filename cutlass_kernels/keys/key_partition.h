@@ -25,7 +25,7 @@ struct Turn {
 constexpr int kTileRowBlocks = 3;
 
 // CTAs with fewer row blocks of whole tiles would mostly wait for their turn.
-constexpr int64_t kLeastRowBlocks = 12;
+constexpr int64_t kLeastRowBlocks = 8;
 
 // How a kernel cuts keys: tiles of `block` keys at most.
 struct KeyTiling {
@@ -112,11 +112,11 @@ constexpr int kLargestTeam = 4;
 struct KeyGrid {
   KeyShares lines[kLargestTeam + 1];  // by members of a team
 
-  // For lines of these costs; by_themselves: if all sequences were on the first line. Teams that would take
-  // too much longer than that, since a grid is seldom a multiple of their sizes, are not formed.
-  CUTE_HOST_DEVICE KeyGrid(int64_t const (&costs)[kLargestTeam + 1], int64_t by_themselves,
-                           int64_t least, int ctas)
+  // For lines of these costs, [0]: of one line without teams. Teams that would take too much longer than
+  // that, since a grid is seldom a multiple of their sizes, are not formed.
+  CUTE_HOST_DEVICE KeyGrid(int64_t const (&costs)[kLargestTeam + 1], int64_t least, int ctas)
       : lines{} {
+    int64_t const by_themselves = costs[0];
     constexpr float kPatience = 1.125f, kStep = 1.0f / 256;
     int64_t work = 0;  // of all CTAs
     for (int members = 1; members <= kLargestTeam; ++members) work += members * costs[members];
@@ -155,14 +155,16 @@ struct KeyGrid {
 
 // A CTA's place in the grid.
 struct KeyPlace {
-  KeyShares shares;  // of its line; none: it has nothing to do
+  KeyShares shares;  // of its line
   int members;       // of its team
   int member;
   int team;
-  int largest_team;  // anywhere in the grid
+  int largest_team;   // anywhere in the grid
+  int64_t next, end;  // its next part begins at `next` on the line, its stretch ends at `end`
 
+  KeyPlace() = default;
   CUTE_HOST_DEVICE KeyPlace(KeyGrid const& grid, int cta)
-      : shares{}, members(1), member(0), team(0), largest_team(1) {
+      : shares{}, members(1), member(0), team(0), largest_team(1), next(0), end(0) {
     if (grid.has_teams()) largest_team = kLargestTeam;
     int first = 0;
     for (int size = kLargestTeam; size > 0; --size) {
@@ -172,11 +174,13 @@ struct KeyPlace {
         members = size;
         member = (cta - first) % size;
         team = (cta - first) / size;
+        Stretch const own = shares.stretch(team);
+        next = own.low;
+        end = own.high;
       }
       first += ctas;
     }
   }
-  KeyPlace() = default;
 };
 
 // What a CTA works on at a time: some rows of a tile.
@@ -189,78 +193,86 @@ struct KeyPart {
   int slot;  // of the tile, for its counter of turns
 };
 
+template <int kThreads>
+struct KeyPartitionStorage {
+  int64_t warp_sums[kThreads / 32];
+  int64_t costs[kLargestTeam +
+                1];  // of the lines, by members of a team; [0]: of one line without teams
+};
+
 #ifdef __CUDACC__
-// Finds this CTA's place, and the part that is next on its stretch. All threads of the CTA call them; place,
-// position and part lie in shared memory.
+// Finds this CTA's place, and the part that is next on its stretch. All threads of the CTA call it; place and
+// part lie in shared memory.
 template <int kThreads>
 struct KeyPartition {
   Cut const& cut;
   int heads;
   KeyTiling tiling;
-  int64_t* warp_sums;
+  KeyPartitionStorage<kThreads>& storage;
 
-  // Calls visit(segment, line, start, cost) for this thread's segments on the line of such teams; returns
-  // the cost of all.
-  template <class Visit>
-  CUTE_DEVICE int64_t scan(int largest_team, int members, Visit const& visit) const {
-    KeyTiling const with_teams{tiling.block, largest_team, tiling.costs};
+  CUTE_DEVICE KeyLine line(int segment, int largest_team) const {
+    return {cut.span(segment), heads, {tiling.block, largest_team, tiling.costs}};
+  }
+
+  CUTE_DEVICE void find_place(KeyPlace& place) const {
+    if (threadIdx.x <= kLargestTeam) storage.costs[threadIdx.x] = 0;
+    __syncthreads();
+    auto add = [&](int members, int64_t cost) {  // whole numbers: in any order
+      atomicAdd(reinterpret_cast<unsigned long long*>(storage.costs + members),
+                static_cast<unsigned long long>(cost));
+    };
+    for (int segment = threadIdx.x; segment < cut.own.count(); segment += kThreads) {
+      add(0, line(segment, 1).cost());
+      if (tiling.largest_team == 1) continue;
+      KeyLine const with_teams = line(segment, tiling.largest_team);
+      add(with_teams.members, with_teams.cost());
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      int64_t const least = kLeastRowBlocks * tiling.costs.row_block(tiling.block);
+      place = KeyPlace(KeyGrid(storage.costs, least, gridDim.x), blockIdx.x);
+    }
+    __syncthreads();
+  }
+
+  // False if there is none.
+  CUTE_DEVICE bool find_part(KeyPlace& place, KeyPart& part) const {
+    int64_t const next = place.next;
+    if (next >= place.end) return false;
+    __syncthreads();  // all have read it
     int const count = cut.own.count();
     int64_t chunk_start = 0, chunk_total = 0;
     for (int base = 0; base < count; base += kThreads, chunk_start += chunk_total) {
       int const segment = base + static_cast<int>(threadIdx.x);
-      KeyLine const line(cut.span(segment < count ? segment : 0), heads, with_teams);
-      int64_t const cost = segment < count && line.members == members ? line.cost() : 0;
-      int64_t const before = exclusive_sum<kThreads>(cost, warp_sums, chunk_total);
-      visit(segment, line, chunk_start + before, cost);
+      KeyLine const own = line(segment < count ? segment : 0, place.largest_team);
+      bool const on_line = segment < count && own.members == place.members;
+      int64_t const cost = on_line ? own.cost() : 0;
+      int64_t const start =
+          chunk_start + exclusive_sum<kThreads>(cost, storage.warp_sums, chunk_total);
+      if (start <= next && next < start + cost) take_part(place, part, own, segment, start);
     }
-    return chunk_start;
-  }
-
-  CUTE_DEVICE void find_place(KeyPlace& place) const {
-    auto const cost_of_line = [&](int largest_team, int members) {
-      return scan(largest_team, members, [](auto...) {});
-    };
-    int64_t costs[kLargestTeam + 1] = {};
-    int64_t const by_themselves = cost_of_line(1, 1);
-    if (tiling.largest_team > 1) {
-      CUTE_UNROLL
-      for (int members = 1; members <= kLargestTeam; ++members) {
-        costs[members] = cost_of_line(tiling.largest_team, members);
-      }
-    }
-    int64_t const least = kLeastRowBlocks * tiling.costs.row_block(tiling.block);
-    KeyGrid const grid(costs, by_themselves, least, gridDim.x);
-    if (threadIdx.x == 0) place = KeyPlace(grid, blockIdx.x);
-    __syncthreads();
-  }
-
-  // The part at `position` on the line, which then moves behind it; negative at first. False if there is none.
-  CUTE_DEVICE bool find_part(KeyPlace const& place, int64_t& position, KeyPart& part) const {
-    if (place.shares.teams == 0) return false;
-    Stretch const own = place.shares.stretch(place.team);
-    int64_t const low = position < 0 ? own.low : position;
-    if (low >= own.high) return false;
-    __syncthreads();  // all have read the position
-    scan(place.largest_team, place.members,
-         [&](int segment, KeyLine const& line, int64_t start, int64_t cost) {
-           if (low < start || start + cost <= low) return;
-           int const tile = line.members > 1 ? place.member : line.tile_at(low - start);
-           int64_t const begin = start + line.tile_start(tile), end = begin + line.tile_cost(tile);
-           position = end < own.high ? end : own.high;
-           part.tile = cut.tile(segment, tile, cut.span(segment));
-           part.keys = line.keys_of(tile);
-           part.computed_keys = line.computed_keys(tile);
-           auto row_at = [&](int64_t point) {
-             int const row = line.row_block_at(tile, point - begin) * kKeyRows;
-             int const rows = part.tile.queries * heads;
-             return row < rows ? row : rows;
-           };
-           part.rows = {row_at(low), row_at(position)};
-           part.turn = place.shares.turn(place.team, begin, end);
-           part.slot = static_cast<int>(first_slot(cut.own, segment, 1, cut.block)) + tile;
-         });
     __syncthreads();
     return true;
+  }
+
+  // By one thread: the next part, of a segment that begins at `start` on the line.
+  CUTE_DEVICE void take_part(KeyPlace& place, KeyPart& part, KeyLine const& own, int segment,
+                             int64_t start) const {
+    int const tile = own.members > 1 ? place.member : own.tile_at(place.next - start);
+    int64_t const begin = start + own.tile_start(tile), end = begin + own.tile_cost(tile);
+    int64_t const low = place.next, high = end < place.end ? end : place.end;
+    part.tile = cut.tile(segment, tile, cut.span(segment));
+    part.keys = own.keys_of(tile);
+    part.computed_keys = own.computed_keys(tile);
+    auto row_at = [&](int64_t point) {
+      int const row = own.row_block_at(tile, point - begin) * kKeyRows;
+      int const rows = part.tile.queries * heads;
+      return row < rows ? row : rows;
+    };
+    part.rows = {row_at(low), row_at(high)};
+    part.turn = place.shares.turn(place.team, begin, end);
+    part.slot = static_cast<int>(first_slot(cut.own, segment, 1, cut.block)) + tile;
+    place.next = high;
   }
 };
 #endif

@@ -96,12 +96,11 @@ struct KeyKernelTraits {
   struct SharedStorage {
     union {
       TileSearch search;
-      int64_t warp_sums[kThreads / 32];
+      KeyPartitionStorage<kThreads> partition;
       typename Wide::SharedStorage wide;
       typename Narrow::SharedStorage narrow;
     };
     KeyPlace place;
-    int64_t position;  // on the line of costs
     KeyPart part;
   };
   static_assert(kCtas * (sizeof(SharedStorage) + 1024) <= TileRow::kMaxSharedMemory + 1024,

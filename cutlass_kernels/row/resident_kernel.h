@@ -175,7 +175,8 @@ CUTE_DEVICE void sweep_backward_anew(RowSoftmax<T> const& softmax, typename T::O
 template <class T, bool kWeigh>
 CUTE_DEVICE void resident_blocks(KernelParams const& params) {
   using Element = typename T::Element;
-  auto& shared = shared_storage<typename T::SharedStorage>();  // anew, so that it is known as shared
+  auto& shared =
+      shared_storage<typename T::SharedStorage>();  // anew, so that it is known as shared
   Problem const& p = params.problem;
   // read from shared memory where it is needed: registers are short in between
   Tile const& tile = shared.share.tile;
@@ -258,10 +259,13 @@ CUTE_DEVICE void resident_blocks(KernelParams const& params) {
 template <class T>
 CUTE_DEVICE void streamed_rows(KernelParams const& params) {
   using Streamed = typename T::Streamed;
-  auto& shared = shared_storage<typename T::SharedStorage>();  // anew, so that it is known as shared
+  auto& shared =
+      shared_storage<typename T::SharedStorage>();  // anew, so that it is known as shared
   auto& streamed = shared.streamed;
   auto const& share = shared.share;
-  auto end = [&] { return min(share.tile.queries * params.problem.heads, share.end * T::kWarpRows); };
+  auto end = [&] {
+    return min(share.tile.queries * params.problem.heads, share.end * T::kWarpRows);
+  };
   if (threadIdx.x == 0) {
     streamed.tile = share.tile;
     streamed.rows.end = share.begin * T::kWarpRows;

@@ -31,7 +31,8 @@ struct Share {
 // Which share is next. It lies in shared memory, since registers are short while a CTA works on a share.
 template <int kThreads>
 struct RowPartition {
-  int64_t starts[kThreads + 1];  // where the segments of a chunk begin on the line, and the chunk's end
+  int64_t
+      starts[kThreads + 1];  // where the segments of a chunk begin on the line, and the chunk's end
   int64_t warp_sums[kThreads / 32];
   Stretch own;     // of this CTA
   int chunk;       // its first segment

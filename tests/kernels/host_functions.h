@@ -56,12 +56,15 @@ struct cute::SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<cute::uint128_t, cute::uint128_t> {
 #define __shfl_up_sync(lanes, value, step) \
   host_tests::HostBlock::exchange(value, [&](int lane) { return lane - (step); })
 
+#define atomicAdd(address, value) (*(address) += (value))
+
 #include "cutlass_kernels/device/quad_order.h"
 #include "cutlass_kernels/device/store.h"
 #include "cutlass_kernels/keys/key_partition.h"
 #include "cutlass_kernels/ragged.h"
 #include "cutlass_kernels/row/row_partition.h"
 
+#undef atomicAdd
 #undef __shfl_up_sync
 #undef __shfl_xor_sync
 #undef __syncthreads_count

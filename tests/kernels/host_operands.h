@@ -84,18 +84,23 @@ Matrix scaled(Matrix const& matrix, Matrix const& factors) {
   return result;
 }
 
-// (32,160) accumulators as store_sums writes them; adds `sums` first by add_row.
-inline Matrix stored_sums(Matrix const& matrix, Matrix const& sums) {
-  Matrix result = nan_matrix(kHeadDim);
-  for (int lane = 0; lane < 32; ++lane) {
-    LaneAccumulators<cute::half_t, kHeadDim> accumulators;
-    accumulators.load(lane, matrix);
-    for (int i = 0; i < kMatrixRows / 8; ++i) {
-      int const row = i * 8 + lane / 4;
-      add_row(accumulators.tCrC, i / 2, i % 2, sums.data(row, 0), lane);
-      store_sums(accumulators.tCrC, i / 2, i % 2, result.mutable_data(row, 0), lane);
+// (32,160) sums that CTAs with `first`, then `middle` in their accumulators leave to one with `last`, and what
+// that has in the end.
+inline Matrix sums_in_turn(Matrix const& first, Matrix const& middle, Matrix const& last) {
+  Matrix sums = nan_matrix(kHeadDim), result = nan_matrix(kHeadDim);
+  auto for_rows = [&](Matrix const& matrix, auto function) {
+    for (int lane = 0; lane < 32; ++lane) {
+      LaneAccumulators<cute::half_t, kHeadDim> accumulators;
+      accumulators.load(lane, matrix);
+      for (int i = 0; i < kMatrixRows / 8; ++i) {
+        function(accumulators.tCrC, i / 2, i % 2, sums.mutable_data(i * 8 + lane / 4, 0), lane);
+      }
+      accumulators.store(lane, result);
     }
-  }
+  };
+  for_rows(first, [](auto&&... arguments) { store_sums<false>(arguments...); });
+  for_rows(middle, [](auto&&... arguments) { store_sums<true>(arguments...); });
+  for_rows(last, [](auto&&... arguments) { add_sums(arguments...); });
   return result;
 }
 
@@ -195,7 +200,7 @@ inline void bind_operands(py::module_& module) {
   module.def("quad_order_tile", &quad_order_tile, "matrix"_a, "valid_rows"_a);
   module.def("quad_order_operand", &quad_order_operand, "matrix"_a);
   module.def("stored_in_quad_order", &stored_in_quad_order, "matrix"_a, "factor"_a);
-  module.def("stored_sums", &stored_sums, "matrix"_a, "sums"_a);
+  module.def("sums_in_turn", &sums_in_turn, "first"_a, "middle"_a, "last"_a);
 }
 
 }  // namespace host_tests

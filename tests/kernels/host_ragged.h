@@ -103,21 +103,19 @@ inline py::array_t<int64_t> partition_keys(Offsets const& cu_q, Offsets const& c
                                            int largest_team, std::array<int, 4> const& costs,
                                            int ctas) {
   Cut const cut = ragged_params(cu_q, cu_k, total_q, total_k, heads).key_cut(block);
-  static int64_t warp_sums[kPartitionThreads / 32];
-  static int64_t position;
+  static KeyPartitionStorage<kPartitionThreads> storage;
   static KeyPlace place;
   static KeyPart part;
   KeyPartition<kPartitionThreads> const partition{
-      cut, heads, {block, largest_team, {costs[0], costs[1], costs[2], costs[3]}}, warp_sums};
+      cut, heads, {block, largest_team, {costs[0], costs[1], costs[2], costs[3]}}, storage};
   std::vector<int64_t> parts;
   for_grid(ctas, [&](int cta) {
-    position = -1;
     partition.find_place(place);
-    while (partition.find_part(place, position, part)) {
+    while (partition.find_part(place, part)) {
       if (HostBlock::thread_index.x == 0) {
-        parts.insert(parts.end(), {cta, part.tile.sequence, part.keys.begin, part.keys.end,
-                                   part.computed_keys, part.rows.begin, part.rows.end,
-                                   part.turn.index, part.turn.count, part.slot});
+        parts.insert(parts.end(),
+                     {cta, part.tile.sequence, part.keys.begin, part.keys.end, part.computed_keys,
+                      part.rows.begin, part.rows.end, part.turn.index, part.turn.count, part.slot});
       }
       HostBlock::barrier();
     }

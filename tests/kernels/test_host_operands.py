@@ -42,9 +42,10 @@ def test_stored_rows(kernels_host: ModuleType, dtype: str, valid_rows: int) -> N
     assert np.isnan(stored[valid_rows:]).all()  # nothing was written there
 
 
-def test_sums_are_added_and_stored(kernels_host: ModuleType) -> None:
-    matrix, sums = normal(32, 160, seed=4), normal(32, 160, seed=5)
-    np.testing.assert_array_equal(kernels_host.stored_sums(matrix, sums), matrix + sums)
+def test_sums_pass_from_turn_to_turn(kernels_host: ModuleType) -> None:
+    first, middle, last = (normal(32, 160, seed=seed) for seed in (4, 5, 9))
+    result = kernels_host.sums_in_turn(first, middle, last)
+    np.testing.assert_array_equal(result, last + (first + middle))
 
 
 def quad_order() -> np.ndarray:

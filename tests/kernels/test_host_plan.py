@@ -28,14 +28,20 @@ def plans(module: ModuleType, sm90: bool, count: int = 2000) -> list[dict[str, A
 
 @rows_of_table
 def test_grids_cover_all_blocks(kernels_host: ModuleType, sm90: bool) -> None:
-    """One CTA for each slot of rows; resident rows take the card as it is."""
+    """One CTA for each slot of rows; resident rows take the card, or less of it."""
+    few = 0
     for plan in plans(kernels_host, sm90):
         if plan["resident_rows"]:
-            assert plan["row_ctas"] == plan["multiprocessors"]
+            blocks = kernels_host.slot_bound(plan["total_q"], plan["heads"], 16, plan["batch"])
+            assert 1 <= plan["row_ctas"] <= plan["multiprocessors"]
+            if plan["row_ctas"] < plan["multiprocessors"]:
+                few += 1
+                assert 4 * (plan["row_ctas"] - 1) <= blocks < 4 * plan["row_ctas"]
         else:
             assert plan["row_ctas"] == kernels_host.slot_bound(
                 plan["total_q"], plan["heads"], plan["rows"], plan["batch"]
             )
+    assert few > 10
 
 
 @rows_of_table
