@@ -24,8 +24,9 @@ struct Turn {
 // What a tile costs besides, in row blocks.
 constexpr int kTileRowBlocks = 3;
 
-// CTAs with fewer row blocks of whole tiles would mostly wait for their turn.
+// CTAs with fewer row blocks of whole tiles would mostly wait for their turn, which takes as long as ...
 constexpr int64_t kLeastRowBlocks = 8;
+constexpr float kTurnRowBlocks = 1.5f;
 
 // How a kernel cuts keys: tiles of `block` keys at most.
 struct KeyTiling {
@@ -89,16 +90,37 @@ struct KeyLine {
 
 // How one line is shared by teams (or by CTAs): one waits only for those launched before it, so the line's
 // last stretch is that of team 0.
+//
+// Few teams likely share one tile: a team then has less to do than the next, since its turn is earlier.
 struct KeyShares {
   int64_t whole;
   int teams;
+  int64_t stagger;  // how much longer a team's stretch is than that of the team before it
 
+  KeyShares() = default;
+  CUTE_HOST_DEVICE KeyShares(int64_t whole, int teams, int64_t turn_cost)
+      : whole(whole), teams(teams), stagger(0) {
+    constexpr int kFew = 12;
+    if (teams < 2 || teams > kFew) return;
+    int64_t const most =
+        whole * 4 / 3 / (int64_t{teams} * (teams - 1));  // the shortest: a third of the mean
+    stagger = turn_cost < most ? turn_cost : most;
+  }
+  // Where the line's stretch `index` begins.
+  CUTE_HOST_DEVICE int64_t begin_of(int index) const {
+    return whole * index / teams + stagger * index * (teams - index) / 2;
+  }
   CUTE_HOST_DEVICE Stretch stretch(int team) const {
-    return equal_stretch(whole, teams - 1 - team, teams);
+    int const index = teams - 1 - team;
+    return {begin_of(index), begin_of(index + 1)};
   }
   // The team in whose stretch `point` lies.
   CUTE_HOST_DEVICE int team_at(int64_t point) const {
-    return teams - static_cast<int>(((point + 1) * teams + whole - 1) / whole);
+    int index =
+        static_cast<int>(point * teams / whole);  // or one before, with stretches that differ
+    while (begin_of(index) > point) --index;
+    while (begin_of(index + 1) <= point) ++index;
+    return teams - 1 - index;
   }
   CUTE_HOST_DEVICE Turn turn(int team, int64_t tile_begin, int64_t tile_end) const {
     int const first = team_at(tile_end - 1);
@@ -114,9 +136,10 @@ struct KeyGrid {
 
   // For lines of these costs, [0]: of one line without teams. Teams that would take too much longer than
   // that, since a grid is seldom a multiple of their sizes, are not formed.
-  CUTE_HOST_DEVICE KeyGrid(int64_t const (&costs)[kLargestTeam + 1], int64_t least, int ctas)
+  CUTE_HOST_DEVICE KeyGrid(int64_t const (&costs)[kLargestTeam + 1], int row_block_cost, int ctas)
       : lines{} {
-    int64_t const by_themselves = costs[0];
+    int64_t const by_themselves = costs[0], least = kLeastRowBlocks * row_block_cost;
+    auto const turn_cost = static_cast<int64_t>(kTurnRowBlocks * row_block_cost);
     constexpr float kPatience = 1.125f, kStep = 1.0f / 256;
     int64_t work = 0;  // of all CTAs
     for (int members = 1; members <= kLargestTeam; ++members) work += members * costs[members];
@@ -127,15 +150,15 @@ struct KeyGrid {
       int left = ctas;
       for (int members = kLargestTeam; members > 1; --members) {
         int const teams = static_cast<int>(ceilf(static_cast<float>(costs[members]) / length));
-        lines[members] = {costs[members], teams};
+        lines[members] = {costs[members], teams, turn_cost};
         left -= members * teams;
       }
       if (static_cast<float>(costs[1]) > length * static_cast<float>(left)) continue;
-      lines[1] = {costs[1], limited(costs[1], least, left)};
+      lines[1] = {costs[1], limited(costs[1], least, left), turn_cost};
       return;
     }
     for (auto& line : lines) line = {};
-    lines[1] = {by_themselves, limited(by_themselves, least, ctas)};
+    lines[1] = {by_themselves, limited(by_themselves, least, ctas), turn_cost};
   }
 
   CUTE_HOST_DEVICE bool has_teams() const {
@@ -196,8 +219,8 @@ struct KeyPart {
 template <int kThreads>
 struct KeyPartitionStorage {
   int64_t warp_sums[kThreads / 32];
-  int64_t costs[kLargestTeam +
-                1];  // of the lines, by members of a team; [0]: of one line without teams
+  // of the lines, by members of a team; [0]: of one line without teams
+  int64_t costs[kLargestTeam + 1];
 };
 
 #ifdef __CUDACC__
@@ -229,8 +252,8 @@ struct KeyPartition {
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-      int64_t const least = kLeastRowBlocks * tiling.costs.row_block(tiling.block);
-      place = KeyPlace(KeyGrid(storage.costs, least, gridDim.x), blockIdx.x);
+      int const row_block_cost = tiling.costs.row_block(tiling.block);
+      place = KeyPlace(KeyGrid(storage.costs, row_block_cost, gridDim.x), blockIdx.x);
     }
     __syncthreads();
   }

@@ -267,3 +267,15 @@ def test_little_work_goes_to_few_ctas(kernels_host: ModuleType, team: int) -> No
         cu_k = offsets(np.array([keys]), 0)
         table = kernels_host.partition_keys(cu_q, cu_k, 64, keys, 48, 128, team, COSTS[1], 132)
         assert 2 <= len(table) <= 2 * (64 * 48 // 256 + 1)
+
+
+def test_later_turns_have_more_rows(kernels_host: ModuleType) -> None:
+    """CTAs of one tile: while one waits for its turn it may as well work."""
+    cu = offsets(np.array([64]), 0)
+    table = kernels_host.partition_keys(cu, cu, 64, 64, 48, 128, 1, COSTS[1], 132)
+    parts = Parts(*table[np.argsort(table[:, 7])].T)
+    rows = parts.end - parts.begin
+    assert len(rows) == 8 and rows.sum() == 64 * 48
+    steps = np.diff(rows)[:-1]  # the last has the tile's overhead, too
+    assert (steps >= 32).all() and steps.max() <= 96
+    assert rows[0] >= rows.mean() / 4
