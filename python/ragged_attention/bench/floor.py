@@ -9,9 +9,6 @@ from ragged_attention.bench.case import CaseSpec
 from ragged_attention.checks import HEAD_DIM
 
 GEMMS = 7  # S, O, dP, dV, dK, dQ, and S again once the row sums are known
-# What the kernels of the sm86 row really multiply: S, O, S again, dP, dQ; and S, dP, dK, dV. The
-# sm90 row computes S once where keys are short.
-GEMMS_OF_KERNEL = {"row_kernel": 5, "key_kernel": 4}
 FLOP_PER_GEMM = 2 * HEAD_DIM  # of a logit
 FLOP_PER_LOGIT = GEMMS * FLOP_PER_GEMM
 

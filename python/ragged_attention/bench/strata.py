@@ -69,6 +69,7 @@ def run_stratum(
         "bound": "arithmetic"
         if work.compute_ms(ceilings) >= work.memory_ms(ceilings)
         else "memory",
+        "sm86_gemms": sm86_gemms(spec, sm86_tiles()),
         "methods": entries,
     }
 
