@@ -50,11 +50,11 @@ struct TilesSm86 {
   static constexpr KeyCosts kKeyCosts{0, 0, 49, 17};  // of LongKeys, as measured
   static constexpr int kKeyTeam = 4;  // CTAs at most that read rows together: device memory is slow
 
-  // Resident row kernel: K and V of kResidentKeys keys in shared memory, or of kWeighedKeys and every warp's
-  // weights for them; taken for sequences of at most kResidentMeanKeys keys on average.
+  // Resident row kernel: in kResidentBytes of shared memory K and V of at most kResidentKeys keys, and weights
+  // beside them; taken for sequences of at most kResidentMeanKeys keys on average.
   static constexpr int kResidentWarps = 8;
+  static constexpr int kResidentBytes = 98560;
   static constexpr int kResidentKeys = 144;
-  static constexpr int kWeighedKeys = 96;
   static constexpr int kResidentMeanKeys = 256;
 };
 
@@ -76,8 +76,8 @@ struct TilesSm90 {
   static constexpr int kKeyTeam = 1;
 
   static constexpr int kResidentWarps = 8;
+  static constexpr int kResidentBytes = 229632;
   static constexpr int kResidentKeys = 352;
-  static constexpr int kWeighedKeys = 256;
   static constexpr int kResidentMeanKeys = 304;
 };
 

@@ -2,10 +2,9 @@
 //
 // The same two sweeps as in row_kernel.h. Warps need no barrier among each other while the keys fit:
 // each goes from block to block of 16 rows, and the rows that its next sweep needs arrive in registers during
-// this one. Steps of 16 keys overlap: the product over tokens of one step runs between those over features of
-// the next. Where there is room beside the keys, sweep 1 leaves the weights P (1 - t^2) to sweep 2 in
-// shared memory; else sweep 2 computes S again. Rows of sequences too long for that are streamed, as in
-// row_kernel.h.
+// this one. Sweep 1 leaves the weights P (1 - t^2) to sweep 2 for as many keys as there is room for beside
+// them in shared memory; for the others sweep 2 computes S again. Rows of sequences whose keys do not fit
+// are streamed, as in row_kernel.h.
 #pragma once
 
 #include "resident_traits.h"
@@ -29,8 +28,8 @@ CUTE_DEVICE void load_keys(Problem const& p, typename T::SharedStorage& shared, 
     auto source = [&](View const& view) {
       return static_cast<Element const*>(view.data) + token * view.token_stride;
     };
-    copy_in_quad_order(source(p.k), shared.resident.keys[step].k, row, block, valid);
-    copy_in_quad_order(source(p.v), shared.resident.keys[step].v, row, block, valid);
+    copy_in_quad_order(source(p.k), shared.resident.keys(step).k, row, block, valid);
+    copy_in_quad_order(source(p.v), shared.resident.keys(step).v, row, block, valid);
   }
 }
 
@@ -54,7 +53,7 @@ struct KeySources {
   typename T::TokenSource tokens;
 
   CUTE_DEVICE KeySources(typename T::SharedStorage const& shared, int lane)
-      : features(shared.resident.keys[0].k, lane), tokens(shared.resident.keys[0].k, lane) {}
+      : features(shared.resident.keys(0).k, lane), tokens(shared.resident.keys(0).k, lane) {}
 
   CUTE_DEVICE static int k(int step) {
     return step * int(sizeof(typename T::KeyStep) / sizeof(typename T::Element));
@@ -62,90 +61,61 @@ struct KeySources {
   CUTE_DEVICE static int v(int step) { return k(step) + T::kBlockN * kHeadDim; }
 };
 
-// The steps of a sweep, 16 keys each: the products over tokens of one run between those over features of
-// the next, so that the long chain of these does not stop the tensor cores.
-//
-// features(step, between) returns accumulators and calls between(d) after each of its kFeatureSteps parts;
-// make_operand(step, may_end, accumulators) makes of them what multiply(step, operand, d), one of as
-// many parts, takes. Only the last step, and the first where it is the only one, may reach past the keys.
-template <class Features, class MakeOperand, class Multiply>
-CUTE_DEVICE void overlap_steps(int steps, Features const& features, MakeOperand const& make_operand,
-                               Multiply const& multiply) {
-  auto operand = make_operand(0, true_type{}, features(0, Nothing{}));
-  auto next_step = [&](int step, auto may_end) {
-    auto accumulators = features(step, [&](int d) { multiply(step - 1, operand, d); });
-    operand = make_operand(step, may_end, accumulators);
-  };
-  for (int step = 1; step < steps - 1; ++step) next_step(step, false_type{});
-  if (steps > 1) next_step(steps - 1, true_type{});
-  CUTE_UNROLL
-  for (int d = 0; d < kFeatureSteps; ++d) multiply(steps - 1, operand, d);
-}
+// Both sweeps go by steps of 16 keys that overlap: the product over tokens of one runs between those over
+// features of the next, so that the long chain of these does not stop the tensor cores.
 
-// This lane's weights of a step: an A operand ((2,2,2),1,1).
-template <class T>
-CUTE_DEVICE uint4& weights_of(typename T::SharedStorage& shared, int step) {
-  return shared.resident.weighed.weights[threadIdx.x / 32][step][threadIdx.x % 32];
-}
-
-// Sweep 1 over `steps` x 16 keys: O += P V; kWeigh: stores the weights.
-template <class T, bool kWeigh, class TensorO>
+// Sweep 1, from the last step to the first: O += P V; the last `weighed` steps leave their weights.
+template <class T, bool kAllWeighed, class TensorO>
 CUTE_DEVICE void sweep_forward(RowSoftmax<T>& softmax, typename T::Operand const& q, TensorO& tOrO,
                                typename T::SharedStorage& shared, KeySources<T> const& keys,
-                               int steps) {
+                               int steps, int weighed) {
   using Element = typename T::Element;
-  auto features = [&](int step, auto between) {
+  Tensor tOrP = make_operand<Element, T::kWarpRows, T::kBlockN>();  // ((2,2,2),M,1)
+  auto multiply = [&](int step, int d) {
+    token_step<Element>(tOrO, tOrP, keys.tokens.shifted(keys.v(step)), 0, d);
+  };
+  auto next = [&](int step, auto weigh, auto may_end, auto between) {
     Tensor tSrS = make_accumulator<Element, T::kWarpRows, T::kBlockN>();  // ((2,2),M,2)
     clear(tSrS);
     multiply_over_features<Element>(tSrS, q, keys.features.shifted(keys.k(step)), between);
-    return tSrS;
-  };
-  auto operand = [&](int step, auto may_end, auto&& tSrS) {
     int const key = step * T::kBlockN;
-    if constexpr (kWeigh) {
+    if constexpr (weigh) {
       Tensor tSrW = make_fragment_like(tSrS);
-      Tensor const tOrP = softmax.template probabilities_and_weights<may_end>(tSrS, tSrW, key);
-      weights_of<T>(shared, step) = recast<uint4 const>(pack_operand<Element>(tSrW))(0);
-      return tOrP;
+      tOrP = softmax.template probabilities_and_weights<may_end>(tSrS, tSrW, key);
+      shared.resident.weights(steps)[step * T::kThreads] =
+          recast<uint4 const>(pack_operand<Element>(tSrW))(0);
     } else {
-      return softmax.template probabilities<may_end>(tSrS, tOrO, key);  // ((2,2,2),M,1)
+      tOrP = softmax.template probabilities<may_end>(tSrS, tOrO, key);
     }
   };
-  overlap_steps(steps, features, operand, [&](int step, auto const& tOrP, int d) {
-    token_step<Element>(tOrO, tOrP, keys.tokens.shifted(keys.v(step)), 0, d);
-  });
+  int step = steps - 1;
+  auto between = [&](int d) { multiply(step + 1, d); };
+  next(step, bool_constant<T::kWeigh>{}, true_type{}, Nothing{});
+  --step;
+  if constexpr (T::kWeigh) {
+    for (; step >= (kAllWeighed ? 0 : steps - weighed); --step)
+      next(step, true_type{}, false_type{}, between);
+  }
+  if constexpr (!kAllWeighed) {
+    for (; step >= 0; --step) next(step, false_type{}, false_type{}, between);
+  }
+  CUTE_UNROLL
+  for (int d = 0; d < kFeatureSteps; ++d) multiply(0, d);
 }
 
-// Sweep 2 with the weights of sweep 1: dQ += dX K.
-template <class T, class TensorQ>
-CUTE_DEVICE void sweep_backward(RowSoftmax<T> const& softmax, typename T::Operand const& dout,
-                                TensorQ& tQrdQ, typename T::SharedStorage& shared,
-                                KeySources<T> const& keys, int steps) {
+// Sweep 2, from the first step to the last: dQ += dX K, with S computed anew, and then, q having gone, with
+// the weights of sweep 1.
+template <class T, bool kAllWeighed, class TensorQ, class AfterQ>
+CUTE_DEVICE void sweep_backward(RowSoftmax<T> const& softmax, typename T::Operand const& q,
+                                typename T::Operand const& dout, TensorQ& tQrdQ,
+                                typename T::SharedStorage& shared, KeySources<T> const& keys,
+                                int steps, int weighed, AfterQ const& after_q) {
   using Element = typename T::Element;
-  auto features = [&](int step, auto between) {
-    Tensor tSrdP = make_accumulator<Element, T::kWarpRows, T::kBlockN>();  // ((2,2),M,2)
-    softmax.start_at_neg_delta(tSrdP);
-    multiply_over_features<Element>(tSrdP, dout, keys.features.shifted(keys.v(step)), between);
-    return tSrdP;
-  };
-  auto operand = [&](int step, auto, auto&& tSrdP) {
-    Tensor tSrW = make_operand<Element, T::kWarpRows, T::kBlockN>();  // ((2,2,2),M,1)
-    recast<uint4>(tSrW)(0) = weights_of<T>(shared, step);
-    scale_by_operand<Element>(tSrdP, tSrW);
-    return pack_operand<Element>(tSrdP);
-  };
-  overlap_steps(steps, features, operand, [&](int step, auto const& tQrdX, int d) {
+  Tensor tQrdX = make_operand<Element, T::kWarpRows, T::kBlockN>();  // ((2,2,2),M,1)
+  auto multiply = [&](int step, int d) {
     token_step<Element>(tQrdQ, tQrdX, keys.tokens.shifted(keys.k(step)), 0, d);
-  });
-}
-
-// Sweep 2 with S computed again.
-template <class T, class TensorQ>
-CUTE_DEVICE void sweep_backward_anew(RowSoftmax<T> const& softmax, typename T::Operand const& q,
-                                     typename T::Operand const& dout, TensorQ& tQrdQ,
-                                     KeySources<T> const& keys, int steps) {
-  using Element = typename T::Element;
-  auto features = [&](int step, auto between) {
+  };
+  auto anew = [&](int step, auto between) {
     Tensor tSrS = make_accumulator<Element, T::kWarpRows, T::kBlockN>();   // ((2,2),M,2)
     Tensor tSrdP = make_accumulator<Element, T::kWarpRows, T::kBlockN>();  // ((2,2),M,2)
     clear(tSrS);
@@ -155,24 +125,42 @@ CUTE_DEVICE void sweep_backward_anew(RowSoftmax<T> const& softmax, typename T::O
       feature_step<Element>(tSrdP, dout(d), v, d);
       between(d);
     });
-    return cute::make_tuple(tSrS, tSrdP);
-  };
-  auto operand = [&](int step, auto may_end, auto&& accumulators) {
-    auto& [tSrS, tSrdP] = accumulators;
     int const key = step * T::kBlockN;
     softmax.weigh(tSrS, key, 0, 1);
-    if constexpr (may_end) softmax.mask_keys(tSrS, key);
+    if constexpr (!T::kWeigh) softmax.mask_keys(tSrS, key);
     CUTE_UNROLL
     for (int i = 0; i < size(tSrS); ++i) tSrdP(i) *= tSrS(i);
-    return pack_operand<Element>(tSrdP);
+    pack_operand(tSrdP, tQrdX);
   };
-  overlap_steps(steps, features, operand, [&](int step, auto const& tQrdX, int d) {
-    token_step<Element>(tQrdQ, tQrdX, keys.tokens.shifted(keys.k(step)), 0, d);
-  });
+  auto kept = [&](int step, auto between) {
+    Tensor tSrdP = make_accumulator<Element, T::kWarpRows, T::kBlockN>();  // ((2,2),M,2)
+    softmax.start_at_neg_delta(tSrdP);
+    multiply_over_features<Element>(tSrdP, dout, keys.features.shifted(keys.v(step)), between);
+    Tensor tSrW = make_operand<Element, T::kWarpRows, T::kBlockN>();  // ((2,2,2),M,1)
+    recast<uint4>(tSrW)(0) = shared.resident.weights(steps)[step * T::kThreads];
+    scale_by_operand<Element>(tSrdP, tSrW);
+    pack_operand(tSrdP, tQrdX);
+  };
+  int step = 0;
+  auto between = [&](int d) { multiply(step - 1, d); };
+  if constexpr (!kAllWeighed) {
+    anew(0, Nothing{});
+    for (step = 1; step < steps - weighed; ++step) anew(step, between);
+  }
+  after_q();
+  if constexpr (kAllWeighed) {
+    kept(0, Nothing{});
+    step = 1;
+  }
+  if constexpr (T::kWeigh) {
+    for (; step < steps; ++step) kept(step, between);
+  }
+  CUTE_UNROLL
+  for (int d = 0; d < kFeatureSteps; ++d) multiply(steps - 1, d);
 }
 
-// The blocks of one share, warps in turn. kWeigh: there is room for weights beside the keys.
-template <class T, bool kWeigh>
+// The blocks of one share, warps in turn.
+template <class T, bool kAllWeighed>
 CUTE_DEVICE void resident_blocks(KernelParams const& params) {
   using Element = typename T::Element;
   auto& shared =
@@ -183,6 +171,7 @@ CUTE_DEVICE void resident_blocks(KernelParams const& params) {
   int const thread = opaque_thread_index(), warp = thread / 32, lane = thread % 32;
   Share const& share = shared.share;
   auto steps = [&] { return (tile.keys + T::kBlockN - 1) / T::kBlockN; };
+  auto weighed = [&] { return T::room().weighed(steps()); };
   // Rows past the last are the last one again, and are not stored.
   auto row_at = [&](int block, int half) {
     int const row = block * T::kWarpRows + half * 8 + lane / 4;
@@ -229,7 +218,7 @@ CUTE_DEVICE void resident_blocks(KernelParams const& params) {
 
     Tensor tOrO = make_accumulator<Element, T::kWarpRows, kHeadDim>();  // ((2,2),M,20)
     clear(tOrO);
-    sweep_forward<T, kWeigh>(softmax, q, tOrO, shared, keys, steps());
+    sweep_forward<T, kAllWeighed>(softmax, q, tOrO, shared, keys, steps(), weighed());
     dout.settle();
     softmax.finish(tOrO, dout);
     for_rows(block, [&](int half, int64_t row) {
@@ -240,16 +229,16 @@ CUTE_DEVICE void resident_blocks(KernelParams const& params) {
 
     Tensor tQrdQ = make_accumulator<Element, T::kWarpRows, kHeadDim>();  // ((2,2),M,20)
     clear(tQrdQ);
-    if constexpr (kWeigh) {
-      load(p.q, block + T::kWarps, q);
-      sweep_backward<T>(softmax, dout, tQrdQ, shared, keys, steps());
-    } else {
-      sweep_backward_anew<T>(softmax, q, dout, tQrdQ, keys, steps());
-      load(p.q, block + T::kWarps, q);
+    // weights of sweep 1, and such as are to match them, are not divided by the sum yet
+    if constexpr (T::kWeigh) {
+      CUTE_UNROLL
+      for (int half = 0; half < 2; ++half)
+        softmax.scores.rows[half].neg_reference = scores.rows[half].neg_reference;
     }
+    sweep_backward<T, kAllWeighed>(softmax, q, dout, tQrdQ, shared, keys, steps(), weighed(),
+                                   [&] { load(p.q, block + T::kWarps, q); });
     for_rows(block, [&](int half, int64_t row) {
-      // weights of sweep 1 are not divided by the sum yet
-      float const factor = kWeigh ? p.scale * softmax.inverse_sum(0, half) : p.scale;
+      float const factor = T::kWeigh ? p.scale * softmax.inverse_sum(0, half) : p.scale;
       store_in_quad_order(tQrdQ, half, factor, static_cast<Element*>(p.dq) + row * kHeadDim, lane);
     });
   }
@@ -296,8 +285,9 @@ CUTE_DEVICE void share_rows(KernelParams const& params) {
     return store_zero_rows(p, tile.q_begin * int64_t{p.heads} + begin, end - begin, T::kThreads);
   }
   if (tile.keys > T::kResidentKeys) return streamed_rows<T>(params);
-  if constexpr (T::kWeighedKeys > 0) {
-    if (tile.keys <= T::kWeighedKeys) return resident_blocks<T, true>(params);
+  int const steps = (tile.keys + T::kBlockN - 1) / T::kBlockN;
+  if constexpr (T::kWeigh) {
+    if (T::room().weighed(steps) == steps) return resident_blocks<T, true>(params);
   }
   resident_blocks<T, false>(params);
 }

@@ -7,18 +7,29 @@
 
 namespace ragged_attention {
 
+// Shared memory for the keys of resident rows and beside them, for weights of sweep 1; in bytes.
+struct StepRoom {
+  int all;
+  int keys, weights;  // of a step of 16 keys
+
+  // How many of `steps` have their weights kept.
+  CUTE_HOST_DEVICE constexpr int weighed(int steps) const {
+    int const fitting = (all - steps * keys) / weights;
+    return fitting < 0 ? 0 : fitting < steps ? fitting : steps;
+  }
+};
+
 // What a block of 16 rows costs, in quarters of the cheapest step of 16 keys; as measured.
 struct BlockCosts {
-  int weighed_keys;   // up to so many, sweep 2 has its weights from sweep 1
   int resident_keys;  // up to so many, keys stay in shared memory
+  StepRoom room;
 
   CUTE_HOST_DEVICE int64_t of(Span const& span) const {
     int const keys = span.other_length;
     if (keys == 0) return 4;
-    auto steps = [&](int step) { return int64_t{(keys + step - 1) / step}; };
-    if (keys <= weighed_keys) return 12 + 4 * steps(16);
-    if (keys <= resident_keys) return 12 + 5 * steps(16);
-    return 28 + 10 * steps(32);  // streamed
+    auto steps = [&](int step) { return (keys + step - 1) / step; };
+    if (keys <= resident_keys) return 12 + 5 * steps(16) - room.weighed(steps(16));
+    return 28 + int64_t{10} * steps(32);  // streamed
   }
 };
 

@@ -78,9 +78,10 @@ inline py::array_t<int64_t> as_table(std::vector<int64_t> const& values, int col
 // a grid gets of the rows.
 inline py::array_t<int64_t> partition_rows(Offsets const& cu_q, Offsets const& cu_k,
                                            int64_t total_q, int64_t total_k, int heads, int block,
-                                           int weighed_keys, int resident_keys, int ctas) {
+                                           int resident_keys, std::array<int, 3> const& room,
+                                           int ctas) {
   Cut const cut = ragged_params(cu_q, cu_k, total_q, total_k, heads).row_cut(block);
-  BlockCosts const costs{weighed_keys, resident_keys};
+  BlockCosts const costs{resident_keys, {room[0], room[1], room[2]}};
   static RowPartition<kPartitionThreads> partition;
   static Share share;
   std::vector<int64_t> shares;
@@ -144,7 +145,7 @@ inline void bind_ragged(py::module_& module) {
   module.def("find_tiles_by_a_block", &find_tiles<64>, "cu_q"_a, "cu_k"_a, "total_q"_a, "total_k"_a,
              "heads"_a, "by_rows"_a, "block"_a, "slots"_a);
   module.def("partition_rows", &partition_rows, "cu_q"_a, "cu_k"_a, "total_q"_a, "total_k"_a,
-             "heads"_a, "block"_a, "weighed_keys"_a, "resident_keys"_a, "ctas"_a);
+             "heads"_a, "block"_a, "resident_keys"_a, "room"_a, "ctas"_a);
   module.def("partition_keys", &partition_keys, "cu_q"_a, "cu_k"_a, "total_q"_a, "total_k"_a,
              "heads"_a, "block"_a, "largest_team"_a, "costs"_a, "ctas"_a);
   module.def("divide_by_heads",

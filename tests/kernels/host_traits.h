@@ -63,7 +63,7 @@ py::dict resident_record() {
   return traits_record<T, TileRow>(
       "resident row", 1,
       py::make_tuple(offsetof(Storage, resident), offsetof(Storage, streamed),
-                     offsetof(Resident, keys), offsetof(Resident, weighed), offsetof(Step, v),
+                     offsetof(Resident, room), sizeof(Resident::room), offsetof(Step, v),
                      sizeof(Step)),
       2 * TileRow::kResidentKeys * kHeadDim * sizeof(typename T::Element));
 }

@@ -9,7 +9,8 @@ import pytest
 
 BLOCK = 16  # rows of a tile
 LARGEST_TEAM = 4  # CTAs that read rows together
-WEIGHED_KEYS, RESIDENT_KEYS = 40, 90  # where a tile's cost changes
+RESIDENT_KEYS = 90  # where a tile's cost changes
+ROOM = (50, 10, 4)  # in all, for the keys and for the weights of a step: three steps have both
 COSTS = [(0, 0, 49, 17), (64, 70, 100, 0)]  # of key tiles: narrow keys, narrow, wide, per 32 keys
 
 
@@ -42,7 +43,7 @@ def partition_rows(
     ctas: int,
 ) -> np.ndarray:
     return module.partition_rows(
-        cu_q, cu_k, total_q, total_k, heads, BLOCK, WEIGHED_KEYS, RESIDENT_KEYS, ctas
+        cu_q, cu_k, total_q, total_k, heads, BLOCK, RESIDENT_KEYS, ROOM, ctas
     )
 
 
@@ -100,20 +101,16 @@ def test_grid_of_a_card(kernels_host: ModuleType) -> None:
 
 
 def test_cost_grows_with_the_keys(kernels_host: ModuleType) -> None:
-    """Tiles without keys only write zeros; a step is 16 keys, and dearer where keys are many."""
-    keys = np.array(
-        [0, 1, 16, 17, WEIGHED_KEYS, WEIGHED_KEYS + 1, RESIDENT_KEYS, RESIDENT_KEYS + 1]
-    )
+    """Tiles without keys only write zeros; a step is 16 keys, and dearer without weights."""
+    keys = np.array([0, 1, 16, 17, 48, 49, 64, 65, RESIDENT_KEYS - 10, RESIDENT_KEYS + 1])
     cu_q, cu_k = offsets(np.full(len(keys), 16), 0), offsets(keys, 0)
     total_q = 16 * len(keys)
     shares = Shares(*partition_rows(kernels_host, cu_q, cu_k, total_q, int(keys.sum()), 1, 1).T)
-    none, one, full, over, weighed, anew, resident, streamed = shares.cost
-    assert none < one == full < over < weighed < anew < resident < streamed
-    steps = -(-keys // 16)
-    per_step = [(b - a) / (m - n) for a, b, n, m in [
-        (full, over, steps[2], steps[3]), (over, weighed, steps[3], steps[4])
-    ]]  # fmt: skip
-    assert per_step[0] == per_step[1]
+    none, one, full, two, three, some, same, without, more, streamed = shares.cost
+    assert none < one == full < two < three < some == same < without == more < streamed
+    assert two - full == (three - two) == 4  # steps with weights
+    assert some - three == 5 + 1  # a step without, and one of those before: two have room
+    assert without - some == 5 + 2
 
 
 def test_no_rows(kernels_host: ModuleType) -> None:
