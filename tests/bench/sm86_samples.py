@@ -20,8 +20,8 @@ struct TilesSm86 {
   static constexpr int kRowStrips = 1;
   static constexpr int kRowKeys = 32;
   static constexpr int kResidentWarps = 8;
+  static constexpr int kResidentBytes = 98560;
   static constexpr int kResidentKeys = 144;
-  static constexpr int kWeighedKeys = 96;
   static constexpr int kResidentMeanKeys = 256;
 
   using LongKeys = KeyShape<6, 1, 4, 1>;
@@ -87,9 +87,15 @@ weighed2:
     1 x LDS.128 R8, [R4]
     @P0 BRA weighed2
 """
+# The same for sequences whose steps are all weighed, with a few more instructions.
+ALL_WEIGHED_CODE = (
+    WEIGHED_CODE.replace("weighed", "all")
+    .replace("all1:", "all1:\n    3 x IADD3 R1, R1, R1, R1")
+    .replace("all2:", "all2:\n    2 x IADD3 R1, R1, R1, R1")
+)
 STREAMED_CODE = ROW_CODE.replace("    EXIT\n", "")
 RESIDENT_CODES = {  # by ScoreKind
-    "0": STREAMED_CODE + ANEW_CODE + WEIGHED_CODE + "    EXIT\n",
+    "0": STREAMED_CODE + WEIGHED_CODE + ANEW_CODE + ALL_WEIGHED_CODE + "    EXIT\n",
     "1": ANEW_CODE + STREAMED_CODE + "    EXIT\n",
 }
 KEY_CODE = """

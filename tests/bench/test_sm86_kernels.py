@@ -9,6 +9,7 @@ from ragged_attention.bench.machine_code.kernels import Tiles
 from ragged_attention.bench.machine_code.loops import MainLoop, main_loops
 from ragged_attention.bench.repository import repository
 from sm86_samples import (
+    ALL_WEIGHED_CODE,
     ANEW_CODE,
     DTYPES,
     KEY,
@@ -40,11 +41,21 @@ def test_tile_table_of_this_repository_is_read():
     sources = repository() / "cutlass_kernels"
     tiles = kernels.read_tiles(sources / "tiles.h", "TilesSm86")
     assert {"kRowWarps", "kRowStrips", "kRowKeys", "kKeyRows"} <= set(tiles.numbers)
-    assert 0 < tiles.number("kWeighedKeys") < tiles.number("kResidentKeys")
+    last_steps = tiles.number("kResidentKeys") // kernels.STEP
+    assert kernels.weighed_steps(1, tiles) == 1
+    assert 0 < kernels.weighed_steps(last_steps, tiles) < last_steps
     assert tiles.number("kResidentWarps") > 0 < tiles.number("kResidentMeanKeys")
     assert {"kPairs", "kStrips", "kCtas"} <= set(tiles.shapes["LongKeys"])
     assert set(tiles.shapes) >= {"LongKeys", "ShortKeys"}
     assert predict.read_short_keys(sources / "plan.h") > 0
+
+
+@pytest.mark.parametrize(
+    ("steps", "weighed"), [(0, 0), (1, 1), (6, 6), (7, 6), (8, 4), (9, 1), (10, 0), (11, 0)]
+)
+def test_steps_whose_weights_fit_beside_the_keys(tiles, steps, weighed):
+    """Of 98,560 bytes, K and V of a step take 10,240, and its weights 4,096."""
+    assert kernels.weighed_steps(steps, tiles) == weighed
 
 
 def test_table_without_what_is_needed(tmp_path):
@@ -67,7 +78,7 @@ def test_kernels_are_identified(tiles, mangled, score):
     resident = kernels.identify(RESIDENT.format(**fill), tiles, "TilesSm86")
     assert str(resident) == f"{DTYPES[mangled]} {score} resident_row_kernel"
     assert (resident.warps, resident.own, resident.streamed, resident.roles) == (8, 128, 32, 1)
-    modes = [("weighed", 96, 16, 16, 8), ("anew", 144, 16, 16, 8), ("streamed", inf, 128, 32, 1)]
+    modes = [("weighed", 144, 16, 16, 8), ("anew", 144, 16, 16, 8), ("streamed", inf, 128, 32, 1)]
     assert list(resident.modes) == (modes if score == "bounded" else modes[1:])
     key = kernels.identify(KEY.format(**fill), tiles, "TilesSm86")
     assert (key.kind, key.dtype, key.score) == ("key", DTYPES[mangled], score)
@@ -118,12 +129,13 @@ def resident_loops(tiles: Tiles, score: int, code: str) -> list[MainLoop]:
 STREAMED = [("streamed sweep 1", 2, 80, 32, 0, 0), ("streamed sweep 2", 3, 120, 32, 0, 0)]
 ANEW = [("anew sweep 1", 2, 40, 16, 0, 0), ("anew sweep 2", 3, 60, 16, 0, 0)]
 WEIGHED = [("weighed sweep 1", 2, 40, 16, 1, 0), ("weighed sweep 2", 2, 40, 0, 0, 1)]
+BOTH_WEIGHED = WEIGHED_CODE + ALL_WEIGHED_CODE
 
 
 @pytest.mark.parametrize(
     ("score", "parts", "expected"),
     [
-        (0, (STREAMED_CODE, ANEW_CODE, WEIGHED_CODE), WEIGHED + ANEW + STREAMED),
+        (0, (STREAMED_CODE, ANEW_CODE, BOTH_WEIGHED), WEIGHED + ANEW + STREAMED),
         (0, (WEIGHED_CODE, STREAMED_CODE, ANEW_CODE), WEIGHED + ANEW + STREAMED),
         (1, (ANEW_CODE, STREAMED_CODE), ANEW + STREAMED),
     ],
@@ -139,6 +151,16 @@ def test_main_loops_of_resident_rows_whatever_their_order(tiles, score, parts, e
         found.append((loop.name, loop.products, *counts))
     assert found == expected
     assert [loop.mode.name for loop in loops] == [name.split()[0] for name, *_ in expected]
+
+
+@pytest.mark.parametrize(
+    "parts", [(WEIGHED_CODE, ALL_WEIGHED_CODE), (ALL_WEIGHED_CODE, WEIGHED_CODE)]
+)
+def test_of_two_weighed_loops_the_one_that_issues_more(tiles, parts):
+    loops = resident_loops(tiles, 0, STREAMED_CODE + ANEW_CODE + "".join(parts) + "EXIT\n")
+    weighed = [loop for loop in loops if loop.mode.name == "weighed"]
+    assert [loop.roles[0].path.count("IADD3") for loop in weighed] == [3, 2]
+    assert [loop.clocks.issue for loop in weighed] == [2 * (40 + 20 + 16 + 2 + 3), 2 * (63 + 2)]
 
 
 @pytest.mark.parametrize(

@@ -88,10 +88,11 @@ def test_large_gradients(gpu, keys, softcap):
 @pytest.mark.parametrize("softcap", [0.0, 3.0, 8.0])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_short_and_long_keys_together(gpu, softcap, dtype):
-    """Keys that fit shared memory with weights beside them, without, not at all, and none."""
+    """Keys that fit shared memory with all weights beside them, with some, not at all, and none."""
     lengths = [
         (40, 700), (133, 353), (17, 352), (150, 20), (9, 0), (21, 257), (300, 256),
-        (70, 96), (31, 97), (190, 144), (55, 145), (80, 0),
+        (70, 96), (31, 97), (190, 144), (55, 145), (80, 0), (22, 112), (41, 128), (33, 272),
+        (18, 304), (25, 336),
     ]  # fmt: skip
     check(make_problem(lengths, heads=6, dtype=dtype, device=gpu, softcap=softcap))
 

@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path as File
 from typing import NamedTuple
 
+from ragged_attention.checks import HEAD_DIM
+
 _DTYPES = {"half_t": "float16", "bfloat16_t": "bfloat16"}
 _SCORES = ("bounded", "general")  # enum ScoreKind
 STEP = 16  # keys that pass at once in the resident row kernel, and rows of a warp
+ROW_BYTES = 2 * HEAD_DIM  # of one row of a 16-bit tensor
+_LANE_BYTES = 16  # of one lane's weights of a step
 
 
 class Tiles(NamedTuple):
@@ -26,7 +30,7 @@ class Tiles(NamedTuple):
 
 
 class Mode(NamedTuple):
-    """One way of a kernel to take a sequence.
+    """One way of a kernel to take a sequence, or some of its steps.
 
     Ends of sequences within a block are multiplied as if they filled it.
     """
@@ -76,6 +80,17 @@ def read_tiles(file: File, row: str) -> Tiles:
     return Tiles({name: int(value) for name, value in constants}, shapes, parameters)
 
 
+def weighed_steps(steps: int, tiles: Tiles) -> int:
+    """Of a resident sequence's steps, those whose weights stay in shared memory, beside the keys.
+
+    That is with the bounded score; with the general score there are none. Raises ValueError where
+    tiles.h lacks a constant.
+    """
+    left = tiles.number("kResidentBytes") - steps * 2 * STEP * ROW_BYTES  # K and V
+    fitting = left // (tiles.number("kResidentWarps") * 32 * _LANE_BYTES)
+    return max(0, min(steps, fitting))
+
+
 def identify(mangled: str, tiles: Tiles, row: str) -> Kernel | None:
     """The kernel of that mangled name; None for any other function and for other rows.
 
@@ -96,7 +111,7 @@ def identify(mangled: str, tiles: Tiles, row: str) -> Kernel | None:
         return Kernel(*common, {}, tiles.number("kRowWarps"), rows, keys, 1, modes)
     warps = tiles.number("kResidentWarps")
     modes = (
-        Mode("weighed", tiles.number("kWeighedKeys"), STEP, STEP, warps),
+        Mode("weighed", tiles.number("kResidentKeys"), STEP, STEP, warps),
         Mode("anew", tiles.number("kResidentKeys"), STEP, STEP, warps),
         Mode("streamed", math.inf, rows, keys, blocks=1),
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ragged_attention.bench.floor import Work
 from ragged_attention.bench.machine_code import pipes
-from ragged_attention.bench.machine_code.kernels import STEP, Tiles
+from ragged_attention.bench.machine_code.kernels import STEP, Tiles, weighed_steps
 from ragged_attention.bench.machine_code.loops import MainLoop, Role
 from ragged_attention.bench.machine_code.predict import A6000, CaseTime, Loops
 
@@ -31,10 +31,13 @@ at hand: this is reasoning from the code that would run there, not measurement.
 One iteration of a main loop takes one stage of the ring:
 {stages}.
 Cases of at most {mean_keys} keys a sequence on average take `resident rows`: up to {resident_keys}
-keys stay in shared memory, and a warp takes {step} of them in one iteration, with {step} rows of
-its own. With the bounded score, sequences of at most {weighed_keys} keys are `weighed`: sweep 1
-leaves the weights of dP to sweep 2, four products in all. With more keys, sweep 2 computes S
-`anew`: five. Sequences whose keys don't fit are `streamed`, as in the row kernel.
+keys stay in shared memory, and a warp takes a step of {step} of them in one iteration, with {step}
+rows of its own. With the bounded score, sweep 1 leaves the weights of dP to sweep 2 where there is
+room beside the keys: these steps are `weighed`, four products in all. They are all steps of up to
+{weighed_keys} keys, and the last ones of more keys, {last_weighed} of {last_steps} with {resident_keys}.
+For the others sweep 2 computes S `anew`: five. Weighed loops may be there twice, with and without
+code for the others; the one that issues more is listed.
+Sequences whose keys don't fit are `streamed`, as in the row kernel.
 Two kinds of warps share the key kernel's loop: dV warps have the MUFU, dK warps have none, and the
 last of them copy. Where a loop branches, the longest way is counted; a wait counts as one try.
 
@@ -89,13 +92,17 @@ weighs.
 
 def write(loops: Loops, times: Sequence[CaseTime], tiles: Tiles, commit: str, command: str) -> str:
     """The page's text."""
+    last_steps = tiles.number("kResidentKeys") // STEP
+    whole = [n for n in range(last_steps + 1) if weighed_steps(n, tiles) == n]
     return _TEXT.format(
         command=command,
         commit=commit,
         stages=_stages(loops),
         mean_keys=tiles.number("kResidentMeanKeys"),
         resident_keys=tiles.number("kResidentKeys"),
-        weighed_keys=tiles.number("kWeighedKeys"),
+        weighed_keys=max(whole) * STEP,
+        last_weighed=weighed_steps(last_steps, tiles),
+        last_steps=last_steps,
         step=STEP,
         team=tiles.number("kKeyTeam"),
         counts=_counts(loops),

@@ -14,7 +14,14 @@ from pathlib import Path
 
 from ragged_attention.bench.case import CaseSpec
 from ragged_attention.bench.floor import Ceilings
-from ragged_attention.bench.machine_code.kernels import STEP, Kernel, Mode, Tiles
+from ragged_attention.bench.machine_code.kernels import (
+    ROW_BYTES,
+    STEP,
+    Kernel,
+    Mode,
+    Tiles,
+    weighed_steps,
+)
 from ragged_attention.bench.machine_code.loops import MainLoop
 from ragged_attention.checks import HEAD_DIM
 
@@ -22,7 +29,6 @@ A6000 = Ceilings(mma_tflops=154.8, copy_tbps=0.768)  # data sheet
 MULTIPROCESSORS = 84
 L2_BYTES = 6 << 20
 
-_ROW_BYTES = 2 * HEAD_DIM  # of one row of a 16-bit tensor
 _STATISTICS_BYTES = 8  # lse and delta of a row
 
 Loops = dict[Kernel, list[MainLoop]]
@@ -76,8 +82,8 @@ class CaseTime:
         return self._passes(self.row.worst_bytes + self.key.worst_bytes)
 
     def _passes(self, count: int) -> float:
-        keys = 3 * 2 * _ROW_BYTES * self.spec.total_k
-        return (count - keys) / (_ROW_BYTES * self.spec.total_q * self.spec.heads)
+        keys = 3 * 2 * ROW_BYTES * self.spec.total_k
+        return (count - keys) / (ROW_BYTES * self.spec.total_q * self.spec.heads)
 
     def ms(self, strict: bool) -> float:
         """Both kernels' larger times, added."""
@@ -94,15 +100,15 @@ def predict(spec: CaseSpec, loops: Loops, tiles: Tiles, short_keys: int) -> Case
     rows = [length * spec.heads for length in spec.q_lengths]
     pairs = list(zip(rows, spec.k_lengths, strict=True))
     total_rows = sum(rows)
-    keys_bytes = 2 * _ROW_BYTES * spec.total_k  # K and V, or dK and dV
+    keys_bytes = 2 * ROW_BYTES * spec.total_k  # K and V, or dK and dV
     row_time = _kernel_time(
         spec,
         loops[row],
-        _logits(row, pairs),
-        (4 * _ROW_BYTES + _STATISTICS_BYTES) * total_rows + keys_bytes,
+        _logits(row, pairs, tiles),
+        (4 * ROW_BYTES + _STATISTICS_BYTES) * total_rows + keys_bytes,
     )
     visits = [(r, math.ceil(k / key.own)) for r, k in pairs]  # of rows by key tiles
-    streamed = 2 * _ROW_BYTES + _STATISTICS_BYTES
+    streamed = 2 * ROW_BYTES + _STATISTICS_BYTES
     places = MULTIPROCESSORS * shape["kCtas"]
     # few tiles: CTAs share them, and form teams of as many as a sequence has tiles, up to a limit
     few_tiles = spec.total_k / key.own + spec.batch / 2 < 2 * places
@@ -112,13 +118,13 @@ def predict(spec: CaseSpec, loops: Loops, tiles: Tiles, short_keys: int) -> Case
     key_time = _kernel_time(
         spec,
         loops[key],
-        _logits(key, [(r, _computed_keys(k, key.own, team)) for r, k in pairs]),
+        _logits(key, [(r, _computed_keys(k, key.own, team)) for r, k in pairs], tiles),
         streamed * shared + 2 * keys_bytes,
         streamed * unshared + 2 * keys_bytes,
     )
     key_tiles = unshared / total_rows
     groups = max(1.0, places / key_tiles)
-    slack = L2_BYTES / groups / (2 * _ROW_BYTES * key.streamed)
+    slack = L2_BYTES / groups / (2 * ROW_BYTES * key.streamed)
     return CaseTime(spec, row_time, key_time, key_tiles, slack)
 
 
@@ -148,7 +154,7 @@ def _find(loops: Loops, kind: str, dtype: str, shape: dict[str, int]) -> Kernel:
     raise ValueError(f"library: no {what}; rebuild it from these sources")
 
 
-def _logits(kernel: Kernel, pairs: list[tuple[int, int]]) -> dict[Mode, int]:
+def _logits(kernel: Kernel, pairs: list[tuple[int, int]], tiles: Tiles) -> dict[Mode, int]:
     """Logits that each mode multiplies for sequences of (rows, keys), ends of blocks included.
 
     An approximation in the resident kernel's streamed mode: a CTA's share of a sequence may end
@@ -156,9 +162,19 @@ def _logits(kernel: Kernel, pairs: list[tuple[int, int]]) -> dict[Mode, int]:
     """
     counts = dict.fromkeys(kernel.modes, 0)
     for rows, keys in pairs:
-        mode = next(mode for mode in kernel.modes if keys <= mode.most_keys)
-        counts[mode] += _up(rows, mode.rows) * _up(keys, mode.keys)
+        for mode, multiplied in _keys_by_mode(kernel, keys, tiles):
+            counts[mode] += _up(rows, mode.rows) * multiplied
     return counts
+
+
+def _keys_by_mode(kernel: Kernel, keys: int, tiles: Tiles) -> list[tuple[Mode, int]]:
+    """Keys of a sequence that each of its modes multiplies, ends of blocks included."""
+    mode, *others = (mode for mode in kernel.modes if keys <= mode.most_keys)
+    if mode.name != "weighed":
+        return [(mode, _up(keys, mode.keys))]
+    steps = math.ceil(keys / STEP)
+    weighed = weighed_steps(steps, tiles)
+    return [(mode, weighed * STEP), (others[0], (steps - weighed) * STEP)]
 
 
 def _kernel_time(
