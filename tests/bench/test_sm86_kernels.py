@@ -160,42 +160,55 @@ def test_of_two_weighed_loops_the_one_that_issues_more(tiles, parts):
     loops = resident_loops(tiles, 0, STREAMED_CODE + ANEW_CODE + "".join(parts) + "EXIT\n")
     weighed = [loop for loop in loops if loop.mode.name == "weighed"]
     assert [loop.roles[0].path.count("IADD3") for loop in weighed] == [3, 2]
-    assert [loop.clocks.issue for loop in weighed] == [2 * (40 + 20 + 16 + 2 + 3), 2 * (63 + 2)]
+    assert [loop.clocks.issue for loop in weighed] == [
+        2 * (40 + 20 + 16 + 2 + 3),
+        2 * (40 + 20 + 2 + 2),
+    ]
 
 
 @pytest.mark.parametrize(
     ("score", "old", "new", "message"),
     [
         # weights that are never stored: a second loop that computes S anew
-        (0, "1 x STS.128", "1 x STS.64", "0 main loops of a {} look like weighed sweep 1; 1 must"),
+        (
+            0,
+            "1 x STS.128",
+            "1 x STS.64",
+            "0 main loops of a {} look like weighed sweep 1; 1 or 2 must",
+        ),
         (
             0,
             "1 x LDS.128",
             "1 x MUFU.EX2",
-            "0 main loops of a {} look like weighed sweep 2; 1 must",
+            "0 main loops of a {} look like weighed sweep 2; 1 or 2 must",
         ),
         (0, "60 x HMMA", "40 x HMMA", "2 main loops of a {} look like anew sweep 1; 1 must"),
         (0, "120 x HMMA", "80 x HMMA", "2 main loops of a {} look like streamed sweep 1; 1 must"),
         (1, "60 x HMMA", "50 x HMMA", "0 main loops of a {} look like anew sweep 2; 1 must"),
+        (1, "@P0 BRA anew2", "NOP", "0 main loops of a {} look like anew sweep 2; 1 must"),
         (
-            *(1, "@P0 BRA anew2", "NOP"),
-            "3 main loops in a {}; it must have 4: "
-            "anew sweep 1, anew sweep 2, streamed sweep 1, streamed sweep 2",
+            *(0, "1 x STS.128 [R4], R8\n    @P0 BRA all1", "@P0 BRA all1"),  # one of two
+            "2 main loops of a {} look like anew sweep 1; 1 must",
+        ),
+        (
+            *(0, "    EXIT", WEIGHED_CODE.replace("weighed", "third") + "EXIT"),
+            "3 main loops of a {} look like weighed sweep 1; 1 or 2 must",
         ),
         (
             *(
                 0,
                 "    EXIT",
-                "extra:\n40 x HMMA.16816.F32 R4, R8, R12, R4\n@P0 BRA extra\n    EXIT",
+                "extra:\n50 x HMMA.16816.F32 R4, R8, R12, R4\n@P0 BRA extra\n    EXIT",
             ),
-            "7 main loops in a {}; it must have 6: weighed sweep 1, weighed sweep 2, "
-            "anew sweep 1, anew sweep 2, streamed sweep 1, streamed sweep 2",
+            "9 main loops in a {}, 1 of them unknown; it must have only "
+            "weighed sweep 1, weighed sweep 2, anew sweep 1, anew sweep 2, "
+            "streamed sweep 1, streamed sweep 2",
         ),
     ],
 )
 def test_main_loops_that_a_kernel_should_not_have(tiles, score, old, new, message):
     code = RESIDENT_CODES[str(score)]
-    assert code.count(old) == 1
+    assert old in code
     what = f"float16 {['bounded', 'general'][score]} resident_row_kernel"
     with pytest.raises(ValueError, match=f"^library: {re.escape(message.format(what))}$"):
         resident_loops(tiles, score, code.replace(old, new))
@@ -205,5 +218,5 @@ def test_main_loops_that_a_kernel_should_not_have(tiles, score, old, new, messag
 def test_kernel_without_a_main_loop(tiles, name):
     (function,) = sass.parse(assemble("EXIT", name.format(dtype="6half_t", score=0)))
     kernel = kernels.identify(function.name, tiles, "TilesSm86")
-    with pytest.raises(ValueError, match=r"^library: 0 main loops in a float16 bounded (row|key)_"):
+    with pytest.raises(ValueError, match=r"^library: 0 main loops of a float16 bounded (row|key)_"):
         main_loops(function, kernel)

@@ -34,10 +34,10 @@ Cases of at most {mean_keys} keys a sequence on average take `resident rows`: up
 keys stay in shared memory, and a warp takes a step of {step} of them in one iteration, with {step}
 rows of its own. With the bounded score, sweep 1 leaves the weights of dP to sweep 2 where there is
 room beside the keys: these steps are `weighed`, four products in all. They are all steps of up to
-{weighed_keys} keys, and the last ones of more keys, {last_weighed} of {last_steps} with {resident_keys}.
-For the others sweep 2 computes S `anew`: five. Weighed loops may be there twice, with and without
-code for the others; the one that issues more is listed.
-Sequences whose keys don't fit are `streamed`, as in the row kernel.
+{weighed_keys} keys; of more keys the last, down to {last_weighed} of {last_steps} steps at
+{resident_keys}. For the others sweep 2 computes S `anew`: five. A weighed loop may be there twice,
+for sequences with and without such others; the one that issues more is listed. Sequences whose keys
+don't fit are `streamed`, as in the row kernel.
 Two kinds of warps share the key kernel's loop: dV warps have the MUFU, dK warps have none, and the
 last of them copy. Where a loop branches, the longest way is counted; a wait counts as one try.
 
