@@ -10,6 +10,7 @@ import torch
 from ragged_attention.bench import checking, measure, profiling
 from ragged_attention.bench.case import CaseSpec
 from ragged_attention.bench.floor import Ceilings, Work
+from ragged_attention.bench.gemms import sm86_gemms, sm86_tiles
 from ragged_attention.bench.inputs import Problem, make_problem
 from ragged_attention.bench.measure import Timing
 from ragged_attention.bench.methods.method import Call, Method
