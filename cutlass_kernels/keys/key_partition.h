@@ -24,9 +24,9 @@ struct Turn {
 // What a tile costs besides, in row blocks.
 constexpr int kTileRowBlocks = 3;
 
-// CTAs with fewer row blocks of whole tiles would mostly wait for their turn, which takes as long as ...
-constexpr int64_t kLeastRowBlocks = 8;
+// What a turn takes, in row blocks of whole tiles; CTAs with fewer than the least would mostly wait.
 constexpr float kTurnRowBlocks = 1.5f;
+constexpr int64_t kLeastRowBlocks = 8;
 
 // How a kernel cuts keys: tiles of `block` keys at most.
 struct KeyTiling {
@@ -102,8 +102,8 @@ struct KeyShares {
       : whole(whole), teams(teams), stagger(0) {
     constexpr int kFew = 12;
     if (teams < 2 || teams > kFew) return;
-    int64_t const most =
-        whole * 4 / 3 / (int64_t{teams} * (teams - 1));  // the shortest: a third of the mean
+    // leaves the shortest stretch a third of the mean
+    int64_t const most = whole * 4 / 3 / (int64_t{teams} * (teams - 1));
     stagger = turn_cost < most ? turn_cost : most;
   }
   // Where the line's stretch `index` begins.
@@ -116,10 +116,9 @@ struct KeyShares {
   }
   // The team in whose stretch `point` lies.
   CUTE_HOST_DEVICE int team_at(int64_t point) const {
-    int index =
-        static_cast<int>(point * teams / whole);  // or one before, with stretches that differ
-    while (begin_of(index) > point) --index;
-    while (begin_of(index + 1) <= point) ++index;
+    int index = static_cast<int>(point * teams / whole);  // or near it
+    while (index > 0 && begin_of(index) > point) --index;
+    while (index + 1 < teams && begin_of(index + 1) <= point) ++index;
     return teams - 1 - index;
   }
   CUTE_HOST_DEVICE Turn turn(int team, int64_t tile_begin, int64_t tile_end) const {
@@ -182,13 +181,18 @@ struct KeyPlace {
   int members;       // of its team
   int member;
   int team;
-  int largest_team;   // anywhere in the grid
+  int largest_team;   // that may be formed; 1: none is
   int64_t next, end;  // its next part begins at `next` on the line, its stretch ends at `end`
 
   KeyPlace() = default;
-  CUTE_HOST_DEVICE KeyPlace(KeyGrid const& grid, int cta)
-      : shares{}, members(1), member(0), team(0), largest_team(1), next(0), end(0) {
-    if (grid.has_teams()) largest_team = kLargestTeam;
+  CUTE_HOST_DEVICE KeyPlace(KeyGrid const& grid, int cta, int largest_team)
+      : shares{},
+        members(1),
+        member(0),
+        team(0),
+        largest_team(grid.has_teams() ? largest_team : 1),
+        next(0),
+        end(0) {
     int first = 0;
     for (int size = kLargestTeam; size > 0; --size) {
       int const ctas = size * grid.lines[size].teams;
@@ -253,7 +257,8 @@ struct KeyPartition {
     __syncthreads();
     if (threadIdx.x == 0) {
       int const row_block_cost = tiling.costs.row_block(tiling.block);
-      place = KeyPlace(KeyGrid(storage.costs, row_block_cost, gridDim.x), blockIdx.x);
+      KeyGrid const grid(storage.costs, row_block_cost, gridDim.x);
+      place = KeyPlace(grid, blockIdx.x, tiling.largest_team);
     }
     __syncthreads();
   }

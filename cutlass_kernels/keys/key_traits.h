@@ -103,6 +103,7 @@ struct KeyKernelTraits {
     KeyPlace place;
     KeyPart part;
   };
+  static_assert(TileRow::kKeyTeam <= kLargestTeam, "there is no line for such teams");
   static_assert(kCtas * (sizeof(SharedStorage) + 1024) <= TileRow::kMaxSharedMemory + 1024,
                 "more shared memory than the CTAs of a multiprocessor have");
 };

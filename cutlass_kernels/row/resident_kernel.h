@@ -93,8 +93,9 @@ CUTE_DEVICE void sweep_forward(RowSoftmax<T>& softmax, typename T::Operand const
   next(step, bool_constant<T::kWeigh>{}, true_type{}, Nothing{});
   --step;
   if constexpr (T::kWeigh) {
-    for (; step >= (kAllWeighed ? 0 : steps - weighed); --step)
+    for (int const last = kAllWeighed ? 0 : steps - weighed; step >= last; --step) {
       next(step, true_type{}, false_type{}, between);
+    }
   }
   if constexpr (!kAllWeighed) {
     for (; step >= 0; --step) next(step, false_type{}, false_type{}, between);
@@ -232,8 +233,9 @@ CUTE_DEVICE void resident_blocks(KernelParams const& params) {
     // weights of sweep 1, and such as are to match them, are not divided by the sum yet
     if constexpr (T::kWeigh) {
       CUTE_UNROLL
-      for (int half = 0; half < 2; ++half)
+      for (int half = 0; half < 2; ++half) {
         softmax.scores.rows[half].neg_reference = scores.rows[half].neg_reference;
+      }
     }
     sweep_backward<T, kAllWeighed>(softmax, q, dout, tQrdQ, shared, keys, steps(), weighed(),
                                    [&] { load(p.q, block + T::kWarps, q); });

@@ -7,7 +7,7 @@
 
 namespace ragged_attention {
 
-// Shared memory for the keys of resident rows and beside them, for weights of sweep 1; in bytes.
+// Shared memory of resident rows, in bytes: for keys, and beside them for weights of sweep 1.
 struct StepRoom {
   int all;
   int keys, weights;  // of a step of 16 keys
@@ -42,8 +42,8 @@ struct Share {
 // Which share is next. It lies in shared memory, since registers are short while a CTA works on a share.
 template <int kThreads>
 struct RowPartition {
-  int64_t
-      starts[kThreads + 1];  // where the segments of a chunk begin on the line, and the chunk's end
+  // where the segments of a chunk begin on the line, and the chunk's end
+  int64_t starts[kThreads + 1];
   int64_t warp_sums[kThreads / 32];
   Stretch own;     // of this CTA
   int chunk;       // its first segment
