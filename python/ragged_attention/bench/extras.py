@@ -1,6 +1,7 @@
 """Figures beyond the strata: host work, launches, many short sequences, scaling with size."""
 
 import functools
+import statistics
 import math
 from collections.abc import Callable
 from typing import Any
@@ -69,8 +70,10 @@ def _small_call(
     arguments = make_problem(SMALL, device).arguments()
     with tile_row(method.tiles):  # around all calls: it takes its time too
         call = functools.partial(attention_varlen_feature_full_vjp, *arguments)
+        rounds = measure.microseconds_back_to_back(call, BACK_TO_BACK, device)
         return {
-            "call_us": measure.microseconds_back_to_back(call, BACK_TO_BACK, device),
+            "call_us": statistics.median(rounds),
+            "call_us_rounds": rounds,
             "launches": profiling.launches(profiling.kernels_of(call, device)),
         }
 

@@ -80,16 +80,21 @@ def no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def microseconds_back_to_back(call: Call, calls: int, device: torch.device) -> float:
-    """Microseconds a call takes, host work and all, where many follow one another."""
+def microseconds_back_to_back(
+    call: Call, calls: int, device: torch.device, rounds: int = 5
+) -> list[float]:
+    """Microseconds a call takes, host work and all, where many follow one another: each round's."""
     _warm_up(call, device)
+    found = []
     with no_garbage_collection():
-        _wait(device)
-        start = time.perf_counter()
-        for _ in range(calls):
-            call()
-        _wait(device)
-        return 1e6 * (time.perf_counter() - start) / calls
+        for _ in range(rounds):
+            _wait(device)
+            start = time.perf_counter()
+            for _ in range(calls):
+                call()
+            _wait(device)
+            found.append(1e6 * (time.perf_counter() - start) / calls)
+    return found
 
 
 def _warm_up(call: Call, device: torch.device) -> None:

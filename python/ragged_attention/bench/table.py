@@ -130,8 +130,10 @@ def _shares(entry: dict[str, Any]) -> str:
 def _extra_lines(name: str, figures: dict[str, Any]) -> list[str]:
     short = figures["short_sequences"]["times_slower_than"]
     launches = figures["launches"]
+    found = figures.get("call_us_rounds")  # older files have none
+    rounds = f" ({min(found):.1f} to {max(found):.1f})" if found else ""
     return [
-        f"{name}: {figures['call_us']:.1f} us a small call, host included; in it "
+        f"{name}: {figures['call_us']:.1f} us a small call, host included{rounds}; in it "
         f"{launches['kernels']:g} kernels and {launches['copies_and_fills']:g} copies or fills",
         f"{name}: 20,000 sequences of 8 x 8 take "
         + ", ".join(f"{x:.2f}x the time of {other}" for other, x in short.items()),
