@@ -1,8 +1,8 @@
 """Figures beyond the strata: host work, launches, many short sequences, scaling with size."""
 
 import functools
-import statistics
 import math
+import statistics
 from collections.abc import Callable
 from typing import Any
 
