@@ -13,7 +13,7 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-from ragged_attention import build_on_import
+from ragged_attention import build_on_import, torch_shortcuts
 from ragged_attention.checks import HEAD_DIM
 
 MODULE = "ragged_attention._native"
@@ -24,8 +24,6 @@ _FOLDERS = (Path(__file__).parent, Path(__file__).parent.parent)  # the package,
 _ALIGNMENT = 16  # bytes; the kernels copy 16 at a time
 _ALIGNED_ELEMENTS = _ALIGNMENT // 2  # of either dtype
 _SQRT_HEAD_DIM = math.sqrt(HEAD_DIM)
-# What PyTorch's compiled code calls: without a Stream object in between, which takes 2 us to make.
-_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 _DTYPE_NAMES = {torch.float16: "float16", torch.bfloat16: "bfloat16"}
 
 
@@ -125,10 +123,12 @@ def full_vjp(
     if alibi_slopes is not None:
         slopes, slope_strides = alibi_slopes.data_ptr(), alibi_slopes.stride()
 
-    out, dk = dense_like(q), dense_like(k)
-    dq, dv = torch.empty_like(out), torch.empty_like(dk)
+    empty = torch_shortcuts.allocator(q.device)
+    rows = (total_q, heads, HEAD_DIM), (heads * HEAD_DIM, HEAD_DIM, 1), q.dtype
+    keys = (total_k, 1, HEAD_DIM), (HEAD_DIM, HEAD_DIM, 1), k.dtype
+    out, dq, dk, dv = empty(*rows), empty(*rows), empty(*keys), empty(*keys)
     workspace_bytes = module.workspace_bytes(total_q, total_k, batch, heads, tiles, device)
-    workspace = cu_q.new_empty(workspace_bytes // cu_q.element_size())
+    workspace = empty((workspace_bytes,), (1,), torch.uint8)
 
     # By position, in the order of the module's docstring: by name costs 2 us more.
     module.full_vjp(
@@ -136,21 +136,9 @@ def full_vjp(
         out.data_ptr(), dq.data_ptr(), dk.data_ptr(), dv.data_ptr(), workspace.data_ptr(),
         q_strides, k_strides, v_strides, dout_strides, slope_strides, total_q, total_k, batch,
         heads, softcap, scale_multiplier / _SQRT_HEAD_DIM, _DTYPE_NAMES[q.dtype], tiles, device,
-        _current_stream(device),
+        torch_shortcuts.current_stream(device),
     )  # fmt: skip
     return out, dq, dk, dv
-
-
-def _current_stream(device: int) -> int:
-    """The address of the device's current stream."""
-    if _raw_stream is not None:
-        return _raw_stream(device)
-    return torch.cuda.current_stream(device).cuda_stream
-
-
-def dense_like(x: Tensor) -> Tensor:
-    """An uninitialised tensor of x's shape, dtype and device, dense whatever the layout of x."""
-    return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
 @functools.cache

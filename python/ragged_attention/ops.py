@@ -74,7 +74,8 @@ def attention_varlen_feature_full_vjp(
         scale_multiplier,
     )  # fmt: skip
     if q.is_meta or isinstance(q, FakeTensor):
-        return tuple(native.dense_like(x) for x in (q, q, k, v))
+        dense = torch.contiguous_format
+        return tuple(torch.empty_like(x, memory_format=dense) for x in (q, q, k, v))
     on_gpu = q.is_cuda
     if validate or not on_gpu:
         check_lengths(q, k, cu_q, cu_k)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from ragged_attention import build_info, native, ops
+from ragged_attention import build_info, native, ops, torch_shortcuts
 from support import make_problem, strided_copy
 
 SUFFIX = EXTENSION_SUFFIXES[0]
@@ -55,7 +55,7 @@ class FakeModule:
 @pytest.fixture
 def module(monkeypatch):
     monkeypatch.delenv(native.TILES_VARIABLE, raising=False)
-    monkeypatch.setattr(native, "_raw_stream", {None: 77}.get)
+    monkeypatch.setattr(torch_shortcuts, "current_stream", {None: 77}.get)
     return FakeModule()
 
 
@@ -173,14 +173,6 @@ def test_tiles_that_the_card_cannot_run(module, monkeypatch):
         with pytest.raises(RuntimeError, match=r"^tiles: sm86; the card Stub has none$"):
             enqueue(module, make_problem([(3, 4)]))
     assert module.call is None
-
-
-def test_stream_without_the_short_way(module, monkeypatch):
-    streams = {None: SimpleNamespace(cuda_stream=78)}
-    monkeypatch.setattr(native, "_raw_stream", None)
-    monkeypatch.setattr(torch.cuda, "current_stream", streams.get)
-    enqueue(module, make_problem([(3, 4)]))
-    assert module.call.stream == 78
 
 
 @pytest.mark.parametrize(
