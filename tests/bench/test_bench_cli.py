@@ -9,6 +9,7 @@ from bench_samples import timed
 from ragged_attention.bench import cli, results
 from ragged_attention.bench.floor import Ceilings
 from ragged_attention.bench.repository import repository
+from ragged_attention.bench.strata import Options
 
 
 @pytest.mark.parametrize(
@@ -48,6 +49,16 @@ def test_a_wrong_result_of_ours_shows_in_the_exit_code(gpu_report, tmp_path):
     gpu_report["strata"][1]["methods"]["ours_sm90"] = timed(1.0, ok=False, status="wrong, timed")
     results.write(gpu_report, file)
     assert cli.main(["--show", str(file)]) == 1
+
+
+def test_extras_come_before_what_is_profiled(monkeypatch):
+    done = []
+    monkeypatch.setattr(cli, "run_stratum", lambda *_: done.append("stratum"))
+    monkeypatch.setattr(cli, "run_extras", lambda *_: done.append("extras"))
+    monkeypatch.setattr(results, "assemble", lambda *parts: parts)
+    options = Options(quick=True)
+    cli.run(["a case"] * 2, [], torch.device("cpu"), Ceilings(1, 1), options, "", extras=True)
+    assert done == ["extras", "stratum", "stratum"]
 
 
 def test_a_whole_run_with_a_gpu_that_is_not_there(monkeypatch, tmp_path, measured, capsys):

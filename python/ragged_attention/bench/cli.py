@@ -73,8 +73,9 @@ def run(
     steps = len(cases) * (len(methods) + 2)
     steps += extras * _EXTRA_STEPS * sum(m.is_ours and not m.missing(device) for m in methods)
     with _progress(steps) as advance:
-        strata = [run_stratum(c, methods, device, ceilings, options, advance) for c in cases]
+        # First: once anything is profiled, every launch takes longer on the host.
         more = run_extras(methods, device, ceilings, advance) if extras else None
+        strata = [run_stratum(c, methods, device, ceilings, options, advance) for c in cases]
     facts = machine.describe(device, repository())
     return results.assemble(facts, command, ceilings._asdict(), strata, more, complete)
 
