@@ -24,15 +24,16 @@ struct Turn {
 // What a tile costs besides, in row blocks.
 constexpr int kTileRowBlocks = 3;
 
-// What a turn takes, in row blocks of whole tiles; CTAs with fewer than the least would mostly wait.
-constexpr float kTurnRowBlocks = 1.5f;
-constexpr int64_t kLeastRowBlocks = 8;
+// What a turn takes, in row blocks of whole tiles.
+constexpr float kTurnRowBlocks = 1.25f;
 
 // How a kernel cuts keys: tiles of `block` keys at most.
 struct KeyTiling {
   int block;
   int largest_team;  // of CTAs; 1: no teams
   KeyCosts costs;
+
+  CUTE_HOST_DEVICE float turn_cost() const { return kTurnRowBlocks * costs.row_block(block); }
 };
 
 // One segment on its line.
@@ -66,6 +67,8 @@ struct KeyLine {
   CUTE_HOST_DEVICE int64_t tile_cost(int tile) const {
     return (int64_t{row_blocks} + kTileRowBlocks) * costs.row_block(computed_keys(tile));
   }
+  // Tiles on the line, where a team's count as one.
+  CUTE_HOST_DEVICE int tiles_on_line() const { return members > 1 ? 1 : tiles; }
   // Its length on the line.
   CUTE_HOST_DEVICE int64_t cost() const {
     if (keys == 0) return 0;
@@ -88,38 +91,38 @@ struct KeyLine {
   }
 };
 
+// All segments of a line.
+struct KeyLineSum {
+  int64_t cost;
+  int64_t tiles;
+
+  // With shorter stretches the teams of a tile would mostly wait for their turns. A tile of cost w shared by n
+  // of them takes w / n + (n - 1) / 2 turns, if all work until their turn comes: least for n^2 = 2 w / turn. A
+  // few less leave a third of the mean to the first of them, and take hardly longer.
+  CUTE_HOST_DEVICE float least_stretch(float turn_cost) const {
+    return tiles == 0 ? 0.0f : sqrtf(0.75f * turn_cost * static_cast<float>(cost / tiles));
+  }
+};
+
 // How one line is shared by teams (or by CTAs): one waits only for those launched before it, so the line's
 // last stretch is that of team 0.
-//
-// Few teams likely share one tile: a team then has less to do than the next, since its turn is earlier.
 struct KeyShares {
   int64_t whole;
   int teams;
-  int64_t stagger;  // how much longer a team's stretch is than that of the team before it
 
-  KeyShares() = default;
-  CUTE_HOST_DEVICE KeyShares(int64_t whole, int teams, int64_t turn_cost)
-      : whole(whole), teams(teams), stagger(0) {
-    constexpr int kFew = 12;
-    if (teams < 2 || teams > kFew) return;
-    // leaves the shortest stretch a third of the mean
-    int64_t const most = whole * 4 / 3 / (int64_t{teams} * (teams - 1));
-    stagger = turn_cost < most ? turn_cost : most;
-  }
-  // Where the line's stretch `index` begins.
-  CUTE_HOST_DEVICE int64_t begin_of(int index) const {
-    return whole * index / teams + stagger * index * (teams - index) / 2;
-  }
   CUTE_HOST_DEVICE Stretch stretch(int team) const {
-    int const index = teams - 1 - team;
-    return {begin_of(index), begin_of(index + 1)};
+    return equal_stretch(whole, teams - 1 - team, teams);
   }
   // The team in whose stretch `point` lies.
   CUTE_HOST_DEVICE int team_at(int64_t point) const {
-    int index = static_cast<int>(point * teams / whole);  // or near it
-    while (index > 0 && begin_of(index) > point) --index;
-    while (index + 1 < teams && begin_of(index + 1) <= point) ++index;
-    return teams - 1 - index;
+    return teams - static_cast<int>(((point + 1) * teams + whole - 1) / whole);
+  }
+  // Where a tile is cut for `point`, both from its start: a team has less of it than the next, by what a turn
+  // takes, since its turn is earlier.
+  CUTE_HOST_DEVICE int64_t cut_at(int64_t point, int64_t tile_cost, float turn_cost) const {
+    float const length = static_cast<float>(whole) / static_cast<float>(teams);
+    float const before = static_cast<float>(point), after = static_cast<float>(tile_cost - point);
+    return point + static_cast<int64_t>(0.5f * turn_cost * (before / length) * (after / length));
   }
   CUTE_HOST_DEVICE Turn turn(int team, int64_t tile_begin, int64_t tile_end) const {
     int const first = team_at(tile_end - 1);
@@ -133,31 +136,33 @@ constexpr int kLargestTeam = 4;
 struct KeyGrid {
   KeyShares lines[kLargestTeam + 1];  // by members of a team
 
-  // For lines of these costs, [0]: of one line without teams. Teams that would take too much longer than
-  // that, since a grid is seldom a multiple of their sizes, are not formed.
-  CUTE_HOST_DEVICE KeyGrid(int64_t const (&costs)[kLargestTeam + 1], int row_block_cost, int ctas)
+  // For these lines, [0]: one line without teams. Teams that would take too much longer than that, since a grid
+  // is seldom a multiple of their sizes, are not formed.
+  CUTE_HOST_DEVICE KeyGrid(KeyLineSum const (&sums)[kLargestTeam + 1], float turn_cost, int ctas)
       : lines{} {
-    int64_t const by_themselves = costs[0], least = kLeastRowBlocks * row_block_cost;
-    auto const turn_cost = static_cast<int64_t>(kTurnRowBlocks * row_block_cost);
+    KeyLineSum const& by_themselves = sums[0];
     constexpr float kPatience = 1.125f, kStep = 1.0f / 256;
     int64_t work = 0;  // of all CTAs
-    for (int members = 1; members <= kLargestTeam; ++members) work += members * costs[members];
-    float const even = static_cast<float>(work > by_themselves ? work : by_themselves) / ctas;
-    for (float factor = 1.0f; work > costs[1] && factor < kPatience; factor += kStep) {
-      float const floor = static_cast<float>(least);
-      float const length = even * factor > floor ? even * factor : floor;
+    for (int members = 1; members <= kLargestTeam; ++members) work += members * sums[members].cost;
+    auto const most_work = static_cast<float>(cute::max(work, by_themselves.cost));
+    float const even = most_work / static_cast<float>(ctas);
+    for (float factor = 1.0f; work > sums[1].cost && factor < kPatience; factor += kStep) {
+      auto length = [&](KeyLineSum const& line) {
+        return cute::max(even * factor, line.least_stretch(turn_cost));
+      };
       int left = ctas;
       for (int members = kLargestTeam; members > 1; --members) {
-        int const teams = static_cast<int>(ceilf(static_cast<float>(costs[members]) / length));
-        lines[members] = {costs[members], teams, turn_cost};
+        KeyLineSum const& line = sums[members];
+        int const teams = static_cast<int>(ceilf(static_cast<float>(line.cost) / length(line)));
+        lines[members] = {line.cost, teams};
         left -= members * teams;
       }
-      if (static_cast<float>(costs[1]) > length * static_cast<float>(left)) continue;
-      lines[1] = {costs[1], limited(costs[1], least, left), turn_cost};
+      if (static_cast<float>(sums[1].cost) > length(sums[1]) * static_cast<float>(left)) continue;
+      lines[1] = by_single_ctas(sums[1], turn_cost, left);
       return;
     }
     for (auto& line : lines) line = {};
-    lines[1] = {by_themselves, limited(by_themselves, least, ctas), turn_cost};
+    lines[1] = by_single_ctas(by_themselves, turn_cost, ctas);
   }
 
   CUTE_HOST_DEVICE bool has_teams() const {
@@ -168,10 +173,13 @@ struct KeyGrid {
   }
 
  private:
-  // CTAs that go by themselves, of `most`.
-  CUTE_HOST_DEVICE static int limited(int64_t cost, int64_t least, int most) {
-    int64_t const wanted = cost / least;
-    return cost == 0 ? 0 : wanted < 1 ? 1 : wanted < most ? static_cast<int>(wanted) : most;
+  // `most` CTAs at most.
+  CUTE_HOST_DEVICE static KeyShares by_single_ctas(KeyLineSum const& line, float turn_cost,
+                                                   int most) {
+    if (line.cost == 0) return {};
+    auto const wanted =
+        static_cast<int64_t>(static_cast<float>(line.cost) / line.least_stretch(turn_cost));
+    return {line.cost, static_cast<int>(cute::max(int64_t{1}, cute::min(wanted, int64_t{most})))};
   }
 };
 
@@ -223,8 +231,7 @@ struct KeyPart {
 template <int kThreads>
 struct KeyPartitionStorage {
   int64_t warp_sums[kThreads / 32];
-  // of the lines, by members of a team; [0]: of one line without teams
-  int64_t costs[kLargestTeam + 1];
+  KeyLineSum lines[kLargestTeam + 1];  // by members of a team; [0]: one line without teams
 };
 
 #ifdef __CUDACC__
@@ -242,22 +249,25 @@ struct KeyPartition {
   }
 
   CUTE_DEVICE void find_place(KeyPlace& place) const {
-    if (threadIdx.x <= kLargestTeam) storage.costs[threadIdx.x] = 0;
+    if (threadIdx.x <= kLargestTeam) storage.lines[threadIdx.x] = {};
     __syncthreads();
-    auto add = [&](int members, int64_t cost) {  // whole numbers: in any order
-      atomicAdd(reinterpret_cast<unsigned long long*>(storage.costs + members),
-                static_cast<unsigned long long>(cost));
+    auto add = [](int64_t& sum, int64_t value) {  // whole numbers: in any order
+      atomicAdd(reinterpret_cast<unsigned long long*>(&sum),
+                static_cast<unsigned long long>(value));
+    };
+    auto add_segment = [&](KeyLineSum& sum, KeyLine const& own) {
+      add(sum.cost, own.cost());
+      add(sum.tiles, own.tiles_on_line());
     };
     for (int segment = threadIdx.x; segment < cut.own.count(); segment += kThreads) {
-      add(0, line(segment, 1).cost());
+      add_segment(storage.lines[0], line(segment, 1));
       if (tiling.largest_team == 1) continue;
       KeyLine const with_teams = line(segment, tiling.largest_team);
-      add(with_teams.members, with_teams.cost());
+      add_segment(storage.lines[with_teams.members], with_teams);
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-      int const row_block_cost = tiling.costs.row_block(tiling.block);
-      KeyGrid const grid(storage.costs, row_block_cost, gridDim.x);
+      KeyGrid const grid(storage.lines, tiling.turn_cost(), gridDim.x);
       place = KeyPlace(grid, blockIdx.x, tiling.largest_team);
     }
     __syncthreads();
@@ -293,7 +303,8 @@ struct KeyPartition {
     part.keys = own.keys_of(tile);
     part.computed_keys = own.computed_keys(tile);
     auto row_at = [&](int64_t point) {
-      int const row = own.row_block_at(tile, point - begin) * kKeyRows;
+      int64_t const cut_point = place.shares.cut_at(point - begin, end - begin, tiling.turn_cost());
+      int const row = own.row_block_at(tile, cut_point) * kKeyRows;
       int const rows = part.tile.queries * heads;
       return row < rows ? row : rows;
     };

@@ -11,6 +11,7 @@ BLOCK = 16  # rows of a tile
 LARGEST_TEAM = 4  # CTAs that read rows together
 RESIDENT_KEYS = 90  # where a tile's cost changes
 ROOM = (50, 10, 4)  # in all, for the keys and for the weights of a step: three steps have both
+TURN_COST = 125  # that of one and a quarter blocks of 32 rows
 COSTS = [(0, 0, 49, 17), (64, 70, 100, 0)]  # of key tiles: narrow keys, narrow, wide, per 32 keys
 
 
@@ -242,7 +243,7 @@ def test_a_team_is_no_larger_than_the_grid(kernels_host: ModuleType) -> None:
 
 
 def test_key_shares_are_equal(kernels_host: ModuleType) -> None:
-    """Row blocks of tiles, cheaper where keys are few, within a tile's overhead of each other."""
+    """Row blocks of tiles, cheaper where keys are few, but for tiles' overheads and turns."""
     keys = np.array([178, 130, 64, 250, 90, 201])
     queries = np.array([1900, 2100, 1700, 1500, 2300, 2000])
     cu_q, cu_k = offsets(queries, 0), offsets(keys, 0)
@@ -252,27 +253,27 @@ def test_key_shares_are_equal(kernels_host: ModuleType) -> None:
     parts = Parts(*table.T)
     cost = (parts.end - parts.begin) / 32 * np.where(parts.computed_keys <= 64, 70, 100)
     of_cta = np.bincount(parts.cta, cost, minlength=66)
-    assert of_cta.max() - of_cta.min() <= 4 * 100
+    assert of_cta.max() - of_cta.min() <= 4 * 100 + TURN_COST * (parts.turns.max() - 1)
     assert of_cta.mean() > 10_000
 
 
-@pytest.mark.parametrize("team", [1, LARGEST_TEAM])
-def test_little_work_goes_to_few_ctas(kernels_host: ModuleType, team: int) -> None:
-    """Each gets some hundred rows at least: turns cost time too."""
-    cu_q = offsets(np.array([64]), 0)
-    for keys in (64, 200):
-        cu_k = offsets(np.array([keys]), 0)
-        table = kernels_host.partition_keys(cu_q, cu_k, 64, keys, 48, 128, team, COSTS[1], 132)
-        assert 2 <= len(table) <= 2 * (64 * 48 // 256 + 1)
-
-
-def test_later_turns_have_more_rows(kernels_host: ModuleType) -> None:
-    """CTAs of one tile: while one waits for its turn it may as well work."""
-    cu = offsets(np.array([64]), 0)
-    table = kernels_host.partition_keys(cu, cu, 64, 64, 48, 128, 1, COSTS[1], 132)
-    parts = Parts(*table[np.argsort(table[:, 7])].T)
-    rows = parts.end - parts.begin
-    assert len(rows) == 8 and rows.sum() == 64 * 48
-    steps = np.diff(rows)[:-1]  # the last has the tile's overhead, too
-    assert (steps >= 32).all() and steps.max() <= 96
-    assert rows[0] >= rows.mean() / 4
+@pytest.mark.parametrize("queries", [1, 16, 64, 200, 1000])
+@pytest.mark.parametrize(("keys", "tiles"), [(64, 1), (128, 1), (256, 2), (640, 5)])
+def test_turns_take_as_long_as_the_rows_before_them(
+    kernels_host: ModuleType, queries: int, keys: int, tiles: int
+) -> None:
+    """As many CTAs share a tile as pays; one has less to do than the next, whose turn is later."""
+    cu_q, cu_k = offsets(np.array([queries]), 0), offsets(np.array([keys]), 0)
+    table = kernels_host.partition_keys(cu_q, cu_k, queries, keys, 48, 128, 1, COSTS[1], 132)
+    block = 70 if keys <= 64 else 100
+    whole = (np.ceil(queries * 48 / 32) + 3) * block
+    pays = min(np.sqrt(4 / 3 * whole / TURN_COST), 132 / tiles)
+    parts = Parts(*table[np.lexsort([table[:, 7], table[:, 2]])].T)
+    assert tiles * (pays - 1) <= len(set(parts.cta)) <= max(tiles * pays, 1)
+    for first in set(parts.first_key):
+        rows = (parts.end - parts.begin)[parts.first_key == first]
+        assert rows.sum() == queries * 48
+        # but for the last, which has the tile's overhead, and where a CTA has rows of two tiles
+        steps = np.diff(rows / 32 * block)[1:-1]
+        assert (np.abs(steps - TURN_COST) <= 2 * block).all()
+        assert tiles > 1 or rows[0] >= rows.mean() / 4
