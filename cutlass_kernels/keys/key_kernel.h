@@ -288,7 +288,7 @@ CUTE_DEVICE void key_part(KernelParams const& params) {
 
 // The next part for this CTA, left in shared memory; false if there is none.
 template <class T>
-CUTE_DEVICE bool find_part(KernelParams const& params, bool is_first) {
+CUTE_DEVICE bool next_part(KernelParams const& params, bool is_first) {
   auto& shared =
       shared_storage<typename T::SharedStorage>();  // anew, to free its registers between
   Cut const cut = params.key_cut(T::kBlockN);
@@ -317,7 +317,7 @@ template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kCtas)
     key_kernel(__grid_constant__ KernelParams const params) {
   if constexpr (T::kCompiled) {
-    for (bool is_first = true; find_part<T>(params, is_first); is_first = false) {
+    for (bool is_first = true; next_part<T>(params, is_first); is_first = false) {
       key_part<T>(params);
     }
     wait_for_kernel_before();

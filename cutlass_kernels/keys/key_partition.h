@@ -109,6 +109,15 @@ struct KeyLineSum {
 struct KeyShares {
   int64_t whole;
   int teams;
+  float bend;  // of cuts: half a turn over the square of a stretch
+
+  KeyShares() = default;
+  CUTE_HOST_DEVICE KeyShares(int64_t whole, int teams, float turn_cost)
+      : whole(whole), teams(teams), bend(0.0f) {
+    if (teams == 0) return;
+    float const length = static_cast<float>(whole) / static_cast<float>(teams);
+    bend = 0.5f * turn_cost / (length * length);
+  }
 
   CUTE_HOST_DEVICE Stretch stretch(int team) const {
     return equal_stretch(whole, teams - 1 - team, teams);
@@ -118,11 +127,11 @@ struct KeyShares {
     return teams - static_cast<int>(((point + 1) * teams + whole - 1) / whole);
   }
   // Where a tile is cut for `point`, both from its start: a team has less of it than the next, by what a turn
-  // takes, since its turn is earlier.
-  CUTE_HOST_DEVICE int64_t cut_at(int64_t point, int64_t tile_cost, float turn_cost) const {
-    float const length = static_cast<float>(whole) / static_cast<float>(teams);
+  // takes, since its turn is earlier; the first has a third of the mean at least.
+  CUTE_HOST_DEVICE int64_t cut_at(int64_t point, int64_t tile_cost) const {
+    float const most = 2.0f / 3.0f / static_cast<float>(tile_cost);
     float const before = static_cast<float>(point), after = static_cast<float>(tile_cost - point);
-    return point + static_cast<int64_t>(0.5f * turn_cost * (before / length) * (after / length));
+    return point + static_cast<int64_t>(cute::min(bend, most) * before * after);
   }
   CUTE_HOST_DEVICE Turn turn(int team, int64_t tile_begin, int64_t tile_end) const {
     int const first = team_at(tile_end - 1);
@@ -154,7 +163,7 @@ struct KeyGrid {
       for (int members = kLargestTeam; members > 1; --members) {
         KeyLineSum const& line = sums[members];
         int const teams = static_cast<int>(ceilf(static_cast<float>(line.cost) / length(line)));
-        lines[members] = {line.cost, teams};
+        lines[members] = {line.cost, teams, turn_cost};
         left -= members * teams;
       }
       if (static_cast<float>(sums[1].cost) > length(sums[1]) * static_cast<float>(left)) continue;
@@ -176,10 +185,11 @@ struct KeyGrid {
   // `most` CTAs at most.
   CUTE_HOST_DEVICE static KeyShares by_single_ctas(KeyLineSum const& line, float turn_cost,
                                                    int most) {
-    if (line.cost == 0) return {};
+    if (line.cost == 0) return KeyShares{};
     auto const wanted =
         static_cast<int64_t>(static_cast<float>(line.cost) / line.least_stretch(turn_cost));
-    return {line.cost, static_cast<int>(cute::max(int64_t{1}, cute::min(wanted, int64_t{most})))};
+    return {line.cost, static_cast<int>(cute::max(int64_t{1}, cute::min(wanted, int64_t{most}))),
+            turn_cost};
   }
 };
 
@@ -303,8 +313,8 @@ struct KeyPartition {
     part.keys = own.keys_of(tile);
     part.computed_keys = own.computed_keys(tile);
     auto row_at = [&](int64_t point) {
-      int64_t const cut_point = place.shares.cut_at(point - begin, end - begin, tiling.turn_cost());
-      int const row = own.row_block_at(tile, cut_point) * kKeyRows;
+      int const row =
+          own.row_block_at(tile, place.shares.cut_at(point - begin, end - begin)) * kKeyRows;
       int const rows = part.tile.queries * heads;
       return row < rows ? row : rows;
     };

@@ -277,3 +277,17 @@ def test_turns_take_as_long_as_the_rows_before_them(
         steps = np.diff(rows / 32 * block)[1:-1]
         assert (np.abs(steps - TURN_COST) <= 2 * block).all()
         assert tiles > 1 or rows[0] >= rows.mean() / 4
+
+
+def test_a_costly_tile_among_cheap_ones(kernels_host: ModuleType) -> None:
+    """Its CTAs are more than pay for it, since tiles of a line get them by their cost alone."""
+    queries, keys = np.array([3000, *[4] * 9]), np.full(10, 128)
+    cu_q, cu_k = offsets(queries, 0), offsets(keys, 0)
+    table = kernels_host.partition_keys(
+        cu_q, cu_k, int(queries.sum()), 1280, 48, 128, 1, COSTS[1], 132
+    )
+    parts = Parts(*table[np.argsort(table[:, 7])].T)
+    rows = (parts.end - parts.begin)[parts.sequence == 0]
+    assert len(rows) > np.sqrt(4 / 3 * 3000 * 48 / 32 * 100 / TURN_COST)
+    assert rows[1:-1].min() >= rows.mean() / 4
+    assert rows[1:-1].max() <= rows.mean() * 2
