@@ -23,6 +23,9 @@ struct Plan {
 // enough of them to fill the card.
 constexpr int64_t kShortKeys = 96;
 
+// Heads times queries to a key from which on the sums of dk and dv, fp32, take a tenth of q's bytes at most.
+constexpr int64_t kSumsOfQ = 40;
+
 template <class TileRow>
 Plan make_plan(Problem const& p, Device const& device) {
   using Short = typename TileRow::ShortKeys;
@@ -37,12 +40,15 @@ Plan make_plan(Problem const& p, Device const& device) {
       plan.resident_rows
           ? std::min<int64_t>(multiprocessors, blocks / (TileRow::kResidentWarps / 2) + 1)
           : slot_bound(p.total_q, p.heads, TileRow::kRows, p.batch));
-  // Sums of shared tiles cost memory and time, which a grid of many whole tiles, the longest first, spares.
-  auto fills_card = [&](int keys, int ctas) {
-    return p.total_k / keys + p.batch / 2 >= int64_t{2} * ctas * multiprocessors;
+  // Sums of shared tiles cost memory and time, which a grid of many whole tiles, the longest first, spares. That
+  // grid's last wave of CTAs is seldom full, which counts for more where waves are few.
+  auto fills_card = [&](int keys, int ctas, int waves) {
+    return p.total_k / keys + p.batch / 2 >= int64_t{waves} * ctas * multiprocessors;
   };
-  plan.short_keys = p.total_k <= kShortKeys * p.batch && fills_card(Short::kKeys, Short::kCtas);
-  plan.shared_keys = !plan.short_keys && !fills_card(Long::kKeys, Long::kCtas);
+  plan.short_keys = p.total_k <= kShortKeys * p.batch && fills_card(Short::kKeys, Short::kCtas, 2);
+  bool const sums_are_small = kSumsOfQ * p.total_k <= p.total_q * p.heads;
+  plan.shared_keys =
+      !plan.short_keys && !fills_card(Long::kKeys, Long::kCtas, sums_are_small ? 5 : 2);
   int const keys = plan.short_keys ? Short::kKeys : Long::kKeys;
   plan.keys_overlap = device.major >= 9;
   int const slots = static_cast<int>(slot_bound(p.total_k, 1, keys, p.batch));
