@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 
 #include "api.h"
 #include "ragged.h"
@@ -22,6 +23,10 @@ struct Plan {
 // With at most so many keys a sequence, on average, finer key tiles waste less than they cost, if there are
 // enough of them to fill the card.
 constexpr int64_t kShortKeys = 96;
+
+// Whole tiles are not shared where they fill the card so many times.
+constexpr int kWaves = 2;
+constexpr int kWavesWithSmallSums = 4;
 
 // Heads times queries to a key from which on the sums of dk and dv, fp32, take a tenth of q's bytes at most.
 constexpr int64_t kSumsOfQ = 40;
@@ -45,10 +50,11 @@ Plan make_plan(Problem const& p, Device const& device) {
   auto fills_card = [&](int keys, int ctas, int waves) {
     return p.total_k / keys + p.batch / 2 >= int64_t{waves} * ctas * multiprocessors;
   };
-  plan.short_keys = p.total_k <= kShortKeys * p.batch && fills_card(Short::kKeys, Short::kCtas, 2);
+  plan.short_keys = !std::is_same_v<Short, Long> && p.total_k <= kShortKeys * p.batch &&
+                    fills_card(Short::kKeys, Short::kCtas, kWaves);
   bool const sums_are_small = kSumsOfQ * p.total_k <= p.total_q * p.heads;
-  plan.shared_keys =
-      !plan.short_keys && !fills_card(Long::kKeys, Long::kCtas, sums_are_small ? 5 : 2);
+  plan.shared_keys = !plan.short_keys && !fills_card(Long::kKeys, Long::kCtas,
+                                                     sums_are_small ? kWavesWithSmallSums : kWaves);
   int const keys = plan.short_keys ? Short::kKeys : Long::kKeys;
   plan.keys_overlap = device.major >= 9;
   int const slots = static_cast<int>(slot_bound(p.total_k, 1, keys, p.batch));

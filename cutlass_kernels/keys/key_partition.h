@@ -8,6 +8,9 @@
 // for each size of a team, whose stretches go to teams.
 #pragma once
 
+#include <cmath>
+#include <cute/numeric/math.hpp>
+
 #include "../params.h"
 #include "../partition.h"
 
@@ -67,8 +70,6 @@ struct KeyLine {
   CUTE_HOST_DEVICE int64_t tile_cost(int tile) const {
     return (int64_t{row_blocks} + kTileRowBlocks) * costs.row_block(computed_keys(tile));
   }
-  // Tiles on the line, where a team's count as one.
-  CUTE_HOST_DEVICE int tiles_on_line() const { return members > 1 ? 1 : tiles; }
   // Its length on the line.
   CUTE_HOST_DEVICE int64_t cost() const {
     if (keys == 0) return 0;
@@ -92,15 +93,19 @@ struct KeyLine {
 };
 
 // All segments of a line.
-struct KeyLineSum {
+struct KeyLineWork {
   int64_t cost;
-  int64_t tiles;
+  int64_t largest_tile;  // its cost
 
-  // With shorter stretches the teams of a tile would mostly wait for their turns. A tile of cost w shared by n
-  // of them takes w / n + (n - 1) / 2 turns, if all work until their turn comes: least for n^2 = 2 w / turn. A
-  // few less leave a third of the mean to the first of them, and take hardly longer.
-  CUTE_HOST_DEVICE float least_stretch(float turn_cost) const {
-    return tiles == 0 ? 0.0f : sqrtf(0.75f * turn_cost * static_cast<float>(cost / tiles));
+  // More teams (or CTAs) would mostly wait for their turns. n of them take w / n + (n - 1) / 2 turns for a tile of
+  // cost w, if all work until their turn comes: that is least for n^2 = 2 w / turn. At two thirds of this square the
+  // first still has a third of the mean to do, and all takes hardly longer.
+  CUTE_HOST_DEVICE int most_teams(float turn_cost) const {
+    if (cost == 0) return 0;
+    float const stretch = sqrtf(0.75f * turn_cost * static_cast<float>(largest_tile));
+    constexpr float kEnough = 1 << 20;
+    float const teams = static_cast<float>(cost) / stretch;
+    return teams < 1.0f ? 1 : static_cast<int>(cute::min(teams, kEnough));
   }
 };
 
@@ -127,11 +132,10 @@ struct KeyShares {
     return teams - static_cast<int>(((point + 1) * teams + whole - 1) / whole);
   }
   // Where a tile is cut for `point`, both from its start: a team has less of it than the next, by what a turn
-  // takes, since its turn is earlier; the first has a third of the mean at least.
+  // takes, since its turn is earlier.
   CUTE_HOST_DEVICE int64_t cut_at(int64_t point, int64_t tile_cost) const {
-    float const most = 2.0f / 3.0f / static_cast<float>(tile_cost);
     float const before = static_cast<float>(point), after = static_cast<float>(tile_cost - point);
-    return point + static_cast<int64_t>(cute::min(bend, most) * before * after);
+    return point + static_cast<int64_t>(bend * before * after);
   }
   CUTE_HOST_DEVICE Turn turn(int team, int64_t tile_begin, int64_t tile_end) const {
     int const first = team_at(tile_end - 1);
@@ -147,31 +151,32 @@ struct KeyGrid {
 
   // For these lines, [0]: one line without teams. Teams that would take too much longer than that, since a grid
   // is seldom a multiple of their sizes, are not formed.
-  CUTE_HOST_DEVICE KeyGrid(KeyLineSum const (&sums)[kLargestTeam + 1], float turn_cost, int ctas)
+  CUTE_HOST_DEVICE KeyGrid(KeyLineWork const (&work)[kLargestTeam + 1], float turn_cost, int ctas)
       : lines{} {
-    KeyLineSum const& by_themselves = sums[0];
     constexpr float kPatience = 1.125f, kStep = 1.0f / 256;
-    int64_t work = 0;  // of all CTAs
-    for (int members = 1; members <= kLargestTeam; ++members) work += members * sums[members].cost;
-    auto const most_work = static_cast<float>(cute::max(work, by_themselves.cost));
-    float const even = most_work / static_cast<float>(ctas);
-    for (float factor = 1.0f; work > sums[1].cost && factor < kPatience; factor += kStep) {
-      auto length = [&](KeyLineSum const& line) {
-        return cute::max(even * factor, line.least_stretch(turn_cost));
+    int most[kLargestTeam + 1];
+    int64_t whole = 0;  // of all CTAs
+    for (int members = 0; members <= kLargestTeam; ++members) {
+      most[members] = work[members].most_teams(turn_cost);
+      whole += members * work[members].cost;
+    }
+    bool const any_team = whole > work[1].cost;
+    auto const even = static_cast<float>(cute::max(whole, work[0].cost)) / static_cast<float>(ctas);
+    for (float factor = 1.0f; any_team && factor < kPatience; factor += kStep) {
+      auto teams = [&](int members) {
+        float const wanted = ceilf(static_cast<float>(work[members].cost) / (even * factor));
+        return cute::min(static_cast<int>(wanted), most[members]);
       };
       int left = ctas;
+      for (int members = kLargestTeam; members > 1; --members) left -= members * teams(members);
+      if (teams(1) > left) continue;
       for (int members = kLargestTeam; members > 1; --members) {
-        KeyLineSum const& line = sums[members];
-        int const teams = static_cast<int>(ceilf(static_cast<float>(line.cost) / length(line)));
-        lines[members] = {line.cost, teams, turn_cost};
-        left -= members * teams;
+        lines[members] = {work[members].cost, teams(members), turn_cost};
       }
-      if (static_cast<float>(sums[1].cost) > length(sums[1]) * static_cast<float>(left)) continue;
-      lines[1] = by_single_ctas(sums[1], turn_cost, left);
+      lines[1] = {work[1].cost, cute::min(most[1], left), turn_cost};
       return;
     }
-    for (auto& line : lines) line = {};
-    lines[1] = by_single_ctas(by_themselves, turn_cost, ctas);
+    lines[1] = {work[0].cost, cute::min(most[0], ctas), turn_cost};
   }
 
   CUTE_HOST_DEVICE bool has_teams() const {
@@ -179,17 +184,6 @@ struct KeyGrid {
       if (lines[members].teams > 0) return true;
     }
     return false;
-  }
-
- private:
-  // `most` CTAs at most.
-  CUTE_HOST_DEVICE static KeyShares by_single_ctas(KeyLineSum const& line, float turn_cost,
-                                                   int most) {
-    if (line.cost == 0) return KeyShares{};
-    auto const wanted =
-        static_cast<int64_t>(static_cast<float>(line.cost) / line.least_stretch(turn_cost));
-    return {line.cost, static_cast<int>(cute::max(int64_t{1}, cute::min(wanted, int64_t{most}))),
-            turn_cost};
   }
 };
 
@@ -241,7 +235,7 @@ struct KeyPart {
 template <int kThreads>
 struct KeyPartitionStorage {
   int64_t warp_sums[kThreads / 32];
-  KeyLineSum lines[kLargestTeam + 1];  // by members of a team; [0]: one line without teams
+  KeyLineWork lines[kLargestTeam + 1];  // by members of a team; [0]: one line without teams
 };
 
 #ifdef __CUDACC__
@@ -261,19 +255,17 @@ struct KeyPartition {
   CUTE_DEVICE void find_place(KeyPlace& place) const {
     if (threadIdx.x <= kLargestTeam) storage.lines[threadIdx.x] = {};
     __syncthreads();
-    auto add = [](int64_t& sum, int64_t value) {  // whole numbers: in any order
-      atomicAdd(reinterpret_cast<unsigned long long*>(&sum),
-                static_cast<unsigned long long>(value));
-    };
-    auto add_segment = [&](KeyLineSum& sum, KeyLine const& own) {
-      add(sum.cost, own.cost());
-      add(sum.tiles, own.tiles_on_line());
+    using Whole = unsigned long long;  // whole numbers: in any order
+    auto add = [](KeyLineWork& work, KeyLine const& own) {
+      if (own.keys == 0) return;
+      atomicAdd(reinterpret_cast<Whole*>(&work.cost), static_cast<Whole>(own.cost()));
+      atomicMax(reinterpret_cast<Whole*>(&work.largest_tile), static_cast<Whole>(own.tile_cost(0)));
     };
     for (int segment = threadIdx.x; segment < cut.own.count(); segment += kThreads) {
-      add_segment(storage.lines[0], line(segment, 1));
+      add(storage.lines[0], line(segment, 1));
       if (tiling.largest_team == 1) continue;
       KeyLine const with_teams = line(segment, tiling.largest_team);
-      add_segment(storage.lines[with_teams.members], with_teams);
+      add(storage.lines[with_teams.members], with_teams);
     }
     __syncthreads();
     if (threadIdx.x == 0) {

@@ -1,6 +1,6 @@
 """What PyTorch's compiled code calls since it takes the least time on the host.
 
-These functions are private: where a version of PyTorch lacks one, a public one does the same.
+These functions are private: where a version of PyTorch lacks one, a public one serves.
 """
 
 from collections.abc import Callable
@@ -11,10 +11,14 @@ from torch import Tensor
 # (shape, strides, dtype) -> an uninitialised tensor on the current device
 Allocator = Callable[[tuple[int, ...], tuple[int, ...], torch.dtype], Tensor]
 
-_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-_empty_strided_cuda: Allocator | None = getattr(
-    getattr(getattr(torch._C, "_dynamo", None), "guards", None), "_empty_strided_cuda", None
-)
+try:
+    from torch._C import _cuda_getCurrentRawStream as _raw_stream
+except ImportError:
+    _raw_stream = None
+try:
+    from torch._C._dynamo.guards import _empty_strided_cuda
+except ImportError:
+    _empty_strided_cuda = None
 
 
 def current_stream(device: int) -> int:
@@ -26,8 +30,8 @@ def current_stream(device: int) -> int:
 
 def allocator(device: torch.device) -> Allocator:
     """What makes an uninitialised tensor on this device of a shape, its strides and a dtype."""
-    on_gpu = device.index is not None  # a CPU has none
-    if on_gpu and _empty_strided_cuda and device.index == torch.cuda.current_device():
+    is_current = device.type == "cuda" and device.index == torch.cuda.current_device()
+    if is_current and _empty_strided_cuda is not None:
         return _empty_strided_cuda
     return lambda shape, strides, dtype: torch.empty_strided(
         shape, strides, dtype=dtype, device=device

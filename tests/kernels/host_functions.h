@@ -57,6 +57,7 @@ struct cute::SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<cute::uint128_t, cute::uint128_t> {
   host_tests::HostBlock::exchange(value, [&](int lane) { return lane - (step); })
 
 #define atomicAdd(address, value) (*(address) += (value))
+#define atomicMax(address, value) (*(address) = std::max(*(address), value))
 
 #include "cutlass_kernels/device/quad_order.h"
 #include "cutlass_kernels/device/store.h"
@@ -64,6 +65,7 @@ struct cute::SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<cute::uint128_t, cute::uint128_t> {
 #include "cutlass_kernels/ragged.h"
 #include "cutlass_kernels/row/row_partition.h"
 
+#undef atomicMax
 #undef atomicAdd
 #undef __shfl_up_sync
 #undef __shfl_xor_sync

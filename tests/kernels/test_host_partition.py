@@ -276,18 +276,33 @@ def test_turns_take_as_long_as_the_rows_before_them(
         # but for the last, which has the tile's overhead, and where a CTA has rows of two tiles
         steps = np.diff(rows / 32 * block)[1:-1]
         assert (np.abs(steps - TURN_COST) <= 2 * block).all()
+        assert abs(steps.sum() - TURN_COST * len(steps)) <= 2 * block
         assert tiles > 1 or rows[0] >= rows.mean() / 4
 
 
-def test_a_costly_tile_among_cheap_ones(kernels_host: ModuleType) -> None:
-    """Its CTAs are more than pay for it, since tiles of a line get them by their cost alone."""
-    queries, keys = np.array([3000, *[4] * 9]), np.full(10, 128)
+@pytest.mark.parametrize("queries", [64, 200, 1000])
+def test_teams_take_turns_as_long_as_their_rows(kernels_host: ModuleType, queries: int) -> None:
+    """A team of two shares rows with as many teams as pays, as CTAs do."""
+    cu_q, cu_k = offsets(np.array([queries]), 0), offsets(np.array([190]), 0)
+    table = kernels_host.partition_keys(
+        cu_q, cu_k, queries, 190, 48, 96, LARGEST_TEAM, COSTS[0], 132
+    )
+    whole = (np.ceil(queries * 48 / 32) + 3) * 100
+    pays = min(np.sqrt(4 / 3 * whole / TURN_COST), 132 // 2)
+    turns = Parts(*table.T).turns.max()
+    assert pays - 1 <= turns <= pays
+
+
+@pytest.mark.parametrize("others", [0, 4], ids=["without_queries", "few_queries"])
+def test_a_costly_tile_among_cheap_ones(kernels_host: ModuleType, others: int) -> None:
+    """Its CTAs are no more than pays for it, however cheap the others are."""
+    queries, keys = np.array([300, *[others] * 20]), np.full(21, 128)
     cu_q, cu_k = offsets(queries, 0), offsets(keys, 0)
     table = kernels_host.partition_keys(
-        cu_q, cu_k, int(queries.sum()), 1280, 48, 128, 1, COSTS[1], 132
+        cu_q, cu_k, int(queries.sum()), int(keys.sum()), 48, 128, 1, COSTS[1], 132
     )
+    pays = np.sqrt(4 / 3 * (300 * 48 / 32 + 3) * 100 / TURN_COST)
     parts = Parts(*table[np.argsort(table[:, 7])].T)
     rows = (parts.end - parts.begin)[parts.sequence == 0]
-    assert len(rows) > np.sqrt(4 / 3 * 3000 * 48 / 32 * 100 / TURN_COST)
+    assert pays - 1 <= len(rows) <= pays + 1  # CTAs at its ends share other tiles, too
     assert rows[1:-1].min() >= rows.mean() / 4
-    assert rows[1:-1].max() <= rows.mean() * 2
