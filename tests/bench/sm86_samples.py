@@ -5,6 +5,7 @@ from pathlib import Path
 from ragged_attention.bench.machine_code import kernels, predict, sass
 from ragged_attention.bench.machine_code.kernels import Tiles
 from ragged_attention.bench.machine_code.loops import main_loops
+from ragged_attention.bench.machine_code.sharing import SharingRule
 from test_machine_code import assemble
 
 TABLE = """
@@ -33,7 +34,13 @@ struct TilesSm90 {
   static constexpr int kRowWarps = 4;
 };
 """
-PLAN = "constexpr int64_t kShortKeys = 512;\n"
+PLAN = """
+constexpr int64_t kShortKeys = 512;
+constexpr int kWaves = 2;
+constexpr int kWavesWithSmallSums = 4;
+constexpr int64_t kSumsOfQ = 40;
+"""
+RULE = SharingRule(waves=2, waves_with_small_sums=4, sums_of_q=40)
 
 ROW = "_ZN2ra10row_kernelINS_9RowTraitsIN7cutlass{dtype}ENS_9TilesSm86ELNS_9ScoreKindE{score}EEEEv"
 RESIDENT = ROW.replace("10row_kernel", "19resident_row_kernel").replace("9Row", "14Resident")

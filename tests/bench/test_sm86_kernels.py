@@ -4,9 +4,10 @@ import re
 from math import inf
 
 import pytest
-from ragged_attention.bench.machine_code import kernels, predict, sass
+from ragged_attention.bench.machine_code import kernels, sass
 from ragged_attention.bench.machine_code.kernels import Tiles
 from ragged_attention.bench.machine_code.loops import MainLoop, main_loops
+from ragged_attention.bench.machine_code.sharing import read_rule
 from ragged_attention.bench.repository import repository
 from sm86_samples import (
     ALL_WEIGHED_CODE,
@@ -47,7 +48,7 @@ def test_tile_table_of_this_repository_is_read():
     assert tiles.number("kResidentWarps") > 0 < tiles.number("kResidentMeanKeys")
     assert {"kPairs", "kStrips", "kCtas"} <= set(tiles.shapes["LongKeys"])
     assert set(tiles.shapes) >= {"LongKeys", "ShortKeys"}
-    assert predict.read_short_keys(sources / "plan.h") > 0
+    assert min(read_rule(sources / "plan.h")) > 0
 
 
 @pytest.mark.parametrize(
@@ -64,8 +65,8 @@ def test_table_without_what_is_needed(tmp_path):
     message = r"^tiles: tiles\.h has no TilesSm86 or no KeyShape; both are needed$"
     with pytest.raises(ValueError, match=message):
         kernels.read_tiles(file, "TilesSm86")
-    with pytest.raises(ValueError, match=r"^plan: tiles\.h has no kShortKeys; it is needed$"):
-        predict.read_short_keys(file)
+    with pytest.raises(ValueError, match=r"^plan: tiles\.h has no kWaves; it is needed$"):
+        read_rule(file)
 
 
 @pytest.mark.parametrize("mangled", DTYPES)

@@ -1,5 +1,6 @@
 """Matrix products that the kernels of the sm86 row really compute for a case, per logit."""
 
+import functools
 import math
 
 from ragged_attention.bench.case import CaseSpec
@@ -9,6 +10,7 @@ from ragged_attention.bench.repository import repository
 _BOUNDED_SOFTCAP = 4.0  # up to which logits are bounded, and weights may wait between the sweeps
 
 
+@functools.cache
 def sm86_tiles() -> Tiles:
     """The sm86 row of the tile table."""
     return read_tiles(repository() / "cutlass_kernels" / "tiles.h", "TilesSm86")

@@ -10,6 +10,7 @@ from ragged_attention.bench.case import load_cases
 from ragged_attention.bench.machine import commit
 from ragged_attention.bench.machine_code import dump, kernels, page, predict, sass
 from ragged_attention.bench.machine_code.loops import main_loops
+from ragged_attention.bench.machine_code.sharing import read_rule
 from ragged_attention.bench.repository import repository
 
 _ROW = "TilesSm86"
@@ -52,13 +53,13 @@ def make_page(library: Path, top: Path, command: str) -> str:
     """
     sources = top / "cutlass_kernels"
     tiles = kernels.read_tiles(sources / "tiles.h", _ROW)
-    short_keys = predict.read_short_keys(sources / "plan.h")
+    rule = read_rule(sources / "plan.h")
     loops: predict.Loops = {}
     for function in sass.parse(dump.disassemble(library, "sm_86")):
         if kernel := kernels.identify(function.name, tiles, _ROW):
             loops[kernel] = main_loops(function, kernel)
     cases = load_cases(top / "problems" / "visible_cases.json")
-    times = [predict.predict(case, loops, tiles, short_keys) for case in cases]
+    times = [predict.predict(case, loops, tiles, rule) for case in cases]
     return page.write(loops, times, tiles, commit(top) or "unknown", command)
 
 

@@ -7,10 +7,8 @@ rows cost beside their main loops, launches, the sums of shared tiles (a few per
 """
 
 import math
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from ragged_attention.bench.case import CaseSpec
 from ragged_attention.bench.floor import Ceilings
@@ -23,6 +21,7 @@ from ragged_attention.bench.machine_code.kernels import (
     weighed_steps,
 )
 from ragged_attention.bench.machine_code.loops import MainLoop
+from ragged_attention.bench.machine_code.sharing import SharingRule
 from ragged_attention.checks import HEAD_DIM
 
 A6000 = Ceilings(mma_tflops=154.8, copy_tbps=0.768)  # data sheet
@@ -90,10 +89,14 @@ class CaseTime:
         return self.row.ms(strict) + self.key.ms(strict)
 
 
-def predict(spec: CaseSpec, loops: Loops, tiles: Tiles, short_keys: int) -> CaseTime:
-    """The case's times. Raises ValueError where no kernel of its dtype and shape was found."""
-    short = spec.total_k <= short_keys * spec.batch
-    shape = tiles.shapes["ShortKeys" if short else "LongKeys"]
+def predict(spec: CaseSpec, loops: Loops, tiles: Tiles, rule: SharingRule) -> CaseTime:
+    """The case's times. Raises ValueError where no kernel of its dtype and shape was found.
+
+    ValueError, too, where the row has a shape of its own for short keys: none is foreseen here.
+    """
+    shape = tiles.shapes["LongKeys"]
+    if tiles.shapes["ShortKeys"] != shape:
+        raise ValueError("tiles: ShortKeys differs from LongKeys; one shape is needed")
     resident = spec.total_k <= tiles.number("kResidentMeanKeys") * spec.batch
     row = _find(loops, "resident_row" if resident else "row", spec.dtype, {})
     key = _find(loops, "key", spec.dtype, shape)
@@ -110,11 +113,11 @@ def predict(spec: CaseSpec, loops: Loops, tiles: Tiles, short_keys: int) -> Case
     visits = [(r, math.ceil(k / key.own)) for r, k in pairs]  # of rows by key tiles
     streamed = 2 * ROW_BYTES + _STATISTICS_BYTES
     places = MULTIPROCESSORS * shape["kCtas"]
-    # few tiles: CTAs share them, and form teams of as many as a sequence has tiles, up to a limit
-    few_tiles = spec.total_k / key.own + spec.batch / 2 < 2 * places
-    team = tiles.number("kKeyTeam") if few_tiles else 1
+    # CTAs that share tiles form teams of as many as a sequence has tiles, up to a limit
+    share_tiles = rule.shares(spec, key.own, places)
+    team = tiles.number("kKeyTeam") if share_tiles else 1
     unshared = sum(r * count for r, count in visits)
-    shared = sum(r * (count if few_tiles and count > team else 1) for r, count in visits)
+    shared = sum(r * (count if share_tiles and count > team else 1) for r, count in visits)
     key_time = _kernel_time(
         spec,
         loops[key],
@@ -132,17 +135,6 @@ def _computed_keys(keys: int, tile: int, team: int) -> int:
     """Keys that a team of CTAs multiplies: tiles of one width. Without a team, those there are."""
     tiles = math.ceil(keys / tile)
     return tiles * _up(math.ceil(keys / tiles), STEP) if 1 < tiles <= team else keys
-
-
-def read_short_keys(file: Path) -> int:
-    """Up to how many keys a sequence, on average, the key kernel takes its shape for short keys.
-
-    Raises ValueError where the file doesn't say.
-    """
-    matched = re.search(r"\bkShortKeys = (\d+);", file.read_text())
-    if not matched:
-        raise ValueError(f"plan: {file.name} has no kShortKeys; it is needed")
-    return int(matched[1])
 
 
 def _find(loops: Loops, kind: str, dtype: str, shape: dict[str, int]) -> Kernel:
